@@ -1,0 +1,76 @@
+//! What can go wrong, with what to try.
+
+use crate::target::TargetError;
+
+/// Errors of the engine.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A value that a caller handed over makes no sense.
+    #[error("{0}")]
+    InvalidInput(String),
+    /// A setting is out of range or does not go with another one.
+    #[error("setting `{setting}`: {problem}")]
+    Config {
+        /// Name of the setting.
+        setting: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A matrix that must be positive definite is not.
+    #[error("component {component}: {what} is not positive definite at pivot {pivot}")]
+    NotPositiveDefinite {
+        /// Which component.
+        component: usize,
+        /// Which matrix.
+        what: &'static str,
+        /// Row at which its factorisation fails.
+        pivot: usize,
+    },
+    /// The target lacks what the method needs.
+    #[error("method needs {needed}, but the target offers {offered}")]
+    Unsupported {
+        /// What is needed.
+        needed: String,
+        /// What there is.
+        offered: String,
+    },
+    /// The target reported an error of its own.
+    #[error("the target failed: {0}")]
+    Target(#[from] TargetError),
+    /// The density could not be evaluated anywhere that the method looked.
+    #[error(
+        "log p was not finite at any of {points} points in {iterations} iterations in a row \
+         (start where the density is positive: see `init_mean` and `init_sd`)"
+    )]
+    NowhereFinite {
+        /// Points tried.
+        points: u64,
+        /// Iterations without a single usable point.
+        iterations: usize,
+    },
+    /// A file is not a posterior or checkpoint of this program, or is damaged.
+    #[error("{file}: {problem}")]
+    BadFile {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Reading or writing failed.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The thread pool could not be started.
+    #[error("could not start {threads} threads: {problem}")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the system said.
+        problem: String,
+    },
+}

@@ -1,0 +1,124 @@
+//! From points to expectations: `E_k[b]`, `E_k[grad b]` and `E_k[hess b]` with `b = log p - log q`.
+//!
+//! Everything is estimated on the residual `b`, so that noise vanishes where q is exact. Points come in chunks
+//! of fixed size, one task each; partial sums combine in a fixed order, so results do not depend on threads.
+//!
+//! | estimator | needs | `E_k[hess b]` |
+//! |---|---|---|
+//! | exact, gauss-newton, empirical-fisher | that curvature of log p | its mean minus that of `hess log q` |
+//! | stein | gradients | symmetric part of the mean of `S_k (z - m_k) (grad b)'` |
+//! | score | values | none: Euclidean gradients for Adam, see [`score`] |
+
+pub(crate) mod cell;
+pub(crate) mod chunk;
+pub mod score;
+pub(crate) mod stein;
+pub mod trick;
+
+pub use trick::Trick;
+
+use crate::family::Mixture;
+use crate::target::{Curvature, Rows, Shape, Target};
+use crate::workspace::Scratch;
+use serde::{Deserialize, Serialize};
+use std::sync::Mutex;
+
+/// How second-order information is estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Estimator {
+    /// The target's Hessian.
+    Exact,
+    /// The target's generalised Gauss-Newton matrix.
+    GaussNewton,
+    /// The target's squared per-example gradients.
+    EmpiricalFisher,
+    /// First-order: Stein's identity on the residual gradient.
+    Stein,
+    /// Zeroth-order: the score function with a baseline.
+    Score,
+}
+
+impl Estimator {
+    /// Every estimator, with its name and one line about it.
+    pub const ALL: [(Estimator, &'static str, &'static str); 5] = [
+        (Estimator::Exact, "exact", "the target's Hessian"),
+        (Estimator::GaussNewton, "gauss-newton", "the target's generalised Gauss-Newton matrix"),
+        (Estimator::EmpiricalFisher, "empirical-fisher", "the target's squared per-example gradients"),
+        (Estimator::Stein, "stein", "curvature from gradients by Stein's identity (default)"),
+        (Estimator::Score, "score", "score function with baseline: values only"),
+    ];
+
+    /// The name that configuration files use.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|entry| entry.0 == self).map_or("", |entry| entry.1)
+    }
+
+    /// The curvature that a target must offer.
+    pub fn curvature(self) -> Option<Curvature> {
+        match self {
+            Estimator::Exact => Some(Curvature::Exact),
+            Estimator::GaussNewton => Some(Curvature::GaussNewton),
+            Estimator::EmpiricalFisher => Some(Curvature::EmpiricalFisher),
+            Estimator::Stein | Estimator::Score => None,
+        }
+    }
+
+    /// Whether a target must offer gradients.
+    pub fn needs_gradient(self) -> bool {
+        self != Estimator::Score
+    }
+}
+
+/// What one iteration estimates for one component.
+///
+/// For the score estimator the three slots hold the Euclidean gradients in logit, mean and factor instead.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// `E_k[b]`.
+    pub value: f64,
+    /// `E_k[grad b]`.
+    pub grad: Vec<f64>,
+    /// `E_k[hess b]`, in the mixture's shape.
+    pub hess: Vec<f64>,
+    /// Whether any point was usable; otherwise the rest means nothing.
+    pub usable: bool,
+}
+
+impl Moments {
+    pub(crate) fn new(dim: usize, shape: Shape) -> Self {
+        Self { value: 0.0, grad: vec![0.0; dim], hess: vec![0.0; shape.len(dim)], usable: false }
+    }
+}
+
+/// What the evaluation of an iteration's points works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    pub target: &'a dyn Target,
+    pub rows: Rows<'a>,
+    pub q: &'a Mixture,
+    pub estimator: Estimator,
+    /// Whether a component's points serve all components, through `delta_k`.
+    pub shared: bool,
+    pub scratch: &'a ScratchPool,
+}
+
+/// One pool of buffers a thread.
+#[derive(Debug)]
+pub(crate) struct ScratchPool(Vec<Mutex<Scratch>>);
+
+impl ScratchPool {
+    pub fn new(threads: usize) -> Self {
+        Self((0..threads.max(1)).map(|_| Mutex::default()).collect())
+    }
+
+    /// Runs `work` with this thread's buffers. A thread that is already inside (a target that uses the same
+    /// thread pool may lead it here again) gets fresh ones.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
+        let own = rayon::current_thread_index().unwrap_or(0) % self.0.len();
+        match self.0[own].try_lock() {
+            Ok(mut scratch) => work(&mut scratch),
+            Err(_) => work(&mut Scratch::default()),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! One component's share of an iteration: its points, their evaluation, and what they add up to.
+
+use super::chunk::{points_per_chunk, Chunk, ChunkPoints};
+use super::trick::Coefficients;
+use super::{score, stein, Estimator, Moments, Setup};
+use crate::draws::{DrawPlan, Key};
+use crate::family::mixture::add_precision;
+use crate::family::Mixture;
+use crate::target::TargetError;
+use crate::workspace::Scratch;
+use rayon::prelude::*;
+
+/// The points of one component.
+#[derive(Debug, Default)]
+pub(crate) struct Cell {
+    z: Vec<f64>,
+    weight: Vec<f64>,
+    residual: Vec<f64>,
+    own: Vec<f64>,
+    lift: Vec<f64>,
+    chunks: Vec<Chunk>,
+    per_chunk: usize,
+    /// Weighted mean of `b` with the entropy trick, and the variance of that mean.
+    pub mean: f64,
+    pub variance: f64,
+    /// Sum of the weights of usable points.
+    pub total: f64,
+}
+
+impl Cell {
+    /// Draws `count` points of component `k`, with weights that sum to `share`, in parallel.
+    pub fn draw(&mut self, setup: &Setup<'_>, k: usize, count: usize, share: f64, plan: DrawPlan, key: Key) {
+        let d = setup.q.dim();
+        let component = &setup.q.components()[k];
+        for (buffer, len) in [
+            (&mut self.z, count * d),
+            (&mut self.weight, count),
+            (&mut self.residual, count),
+            (&mut self.own, count),
+            (&mut self.lift, count),
+        ] {
+            buffer.resize(len, 0.0);
+        }
+        self.per_chunk = points_per_chunk(count);
+        self.chunks.resize_with(count.div_ceil(self.per_chunk), Chunk::default);
+        if count == 0 {
+            return;
+        }
+        let centre = count - plan.count_without_centre(count);
+        let block = plan.block(d);
+        let drawn = count - centre;
+        let blocks = self.z[..drawn * d].par_chunks_mut(block * d).zip(self.weight[..drawn].par_chunks_mut(block));
+        blocks.enumerate().for_each(|(at, (eps, weight))| {
+            setup.scratch.with(|scratch| plan.fill(eps, weight, key, at, scratch));
+        });
+        plan.finish(&mut self.z, &mut self.weight);
+        component.place(&mut self.z);
+        self.weight.iter_mut().for_each(|w| *w *= share);
+    }
+
+    /// Evaluates all points, chunk by chunk, in parallel.
+    pub fn evaluate(&mut self, setup: &Setup<'_>, k: usize, tricks: &[Coefficients], paired: bool) {
+        let (d, c) = (setup.q.dim(), self.per_chunk);
+        let results = self.residual.par_chunks_mut(c).zip(self.own.par_chunks_mut(c)).zip(self.lift.par_chunks_mut(c));
+        let points = self.z.par_chunks(c * d).zip(self.weight.par_chunks(c));
+        points.zip(results).zip(&mut self.chunks).for_each(|(((z, weight), ((residual, own), lift)), chunk)| {
+            chunk.run(setup, k, tricks, ChunkPoints { z, weight, residual, own, lift });
+        });
+        self.summarise(tricks[k].value, setup.q.components()[k].entropy(), paired);
+    }
+
+    /// Mean of the residual with the entropy trick, and its variance from the spread of independent groups:
+    /// antithetic pairs, or single points.
+    fn summarise(&mut self, trick: f64, entropy: f64, paired: bool) {
+        let value = |i: usize| self.residual[i] + trick * (self.own[i] + entropy);
+        let (mut total, mut sum) = (0.0, 0.0);
+        for (i, v) in self.weight.iter().enumerate().filter(|(i, _)| self.residual[*i].is_finite()) {
+            total += v;
+            sum += v * value(i);
+        }
+        self.total = total;
+        self.mean = if total > 0.0 { sum / total } else { f64::NAN };
+        let group = if paired { 2 } else { 1 };
+        let (mut groups, mut spread) = (0.0, 0.0);
+        for first in (0..self.weight.len()).step_by(group) {
+            let mut pull = 0.0;
+            let mut any = false;
+            for i in (first..(first + group).min(self.weight.len())).filter(|&i| self.residual[i].is_finite()) {
+                pull += self.weight[i] / total * (value(i) - self.mean);
+                any = true;
+            }
+            if any {
+                groups += 1.0;
+                spread += pull * pull;
+            }
+        }
+        self.variance = if groups > 1.0 { spread * groups / (groups - 1.0) } else { f64::INFINITY };
+    }
+
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+    pub fn weights(&self) -> &[f64] {
+        &self.weight
+    }
+    pub fn residuals(&self) -> &[f64] {
+        &self.residual
+    }
+    pub fn count(&self) -> usize {
+        self.weight.len()
+    }
+    pub fn evals(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.evals).sum()
+    }
+    pub fn dropped(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.dropped).sum()
+    }
+    pub fn take_error(&mut self) -> Option<TargetError> {
+        self.chunks.iter_mut().find_map(|chunk| chunk.error.take())
+    }
+
+    /// The coefficients that would have been best for these points.
+    pub fn best_coefficients(&self, log_norm: f64) -> Option<Coefficients> {
+        Coefficients::fit(&self.weight, &self.residual, &self.own, &self.lift, log_norm)
+    }
+}
+
+/// Combines the chunks that serve component `k` into its moments.
+pub(crate) fn reduce(
+    out: &mut Moments,
+    cells: &[Cell],
+    setup: &Setup<'_>,
+    k: usize,
+    trick: Coefficients,
+    scratch: &mut Scratch,
+) {
+    if setup.estimator == Estimator::Score {
+        score::finish(out, cells, setup.q, k, scratch);
+        return;
+    }
+    let (q, d) = (setup.q, setup.q.dim());
+    let width = Chunk::width(setup);
+    let mut sums = scratch.take(width);
+    let (serving, slot) = if setup.shared { (cells, k) } else { (&cells[k..=k], 0) };
+    for chunk in serving.iter().flat_map(|cell| &cell.chunks) {
+        sums.iter_mut().zip(&chunk.sums[slot * width..(slot + 1) * width]).for_each(|(a, b)| *a += b);
+    }
+    let total: f64 = serving.iter().map(|cell| cell.total).sum();
+    out.usable = total > 0.0 && sums.iter().all(|x| x.is_finite());
+    if out.usable {
+        let scale = total.recip();
+        out.value = if setup.shared && q.len() > 1 {
+            baselined(serving, sums[0] * scale, sums[1] * scale)
+        } else {
+            sums[1] * scale
+        };
+        out.grad.iter_mut().zip(&sums[2..]).for_each(|(g, s)| *g = s * scale);
+        out.hess.iter_mut().zip(&sums[2 + d..]).for_each(|(h, s)| *h = s * scale);
+        if setup.estimator == Estimator::Stein {
+            let component = &q.components()[k];
+            stein::finish(&mut out.hess, component, scratch);
+            // E[delta] = 1, but not its average: the known curvature of the control variate has no noise.
+            add_precision(&mut out.hess, trick.grad, component.precision(), q.shape());
+        }
+    }
+    scratch.give(sums);
+}
+
+/// `E_k[b]` from draws of the mixture. The mean of delta_k is one only on average, so `b` is taken relative to its
+/// mean over the other draws: a baseline that is independent of each draw and leaves the estimate unbiased.
+fn baselined(cells: &[Cell], delta: f64, delta_b: f64) -> f64 {
+    let total: f64 = cells.iter().map(|cell| cell.total).sum();
+    let usable = cells.iter().filter(|cell| cell.total > 0.0);
+    let mean = usable.map(|cell| cell.total * cell.mean).sum::<f64>() / total;
+    let n: f64 = cells.iter().map(|cell| cell.count() as f64).sum();
+    let loo = if n > 1.0 { n / (n - 1.0) } else { 1.0 };
+    mean + loo * (delta_b - mean * delta)
+}
+
+/// ELBO of the iteration with the variance of its estimate: `sum_k w_k E_k[b]`. Components without a usable point
+/// are left out.
+pub(crate) fn elbo(cells: &[Cell], q: &Mixture, shared: bool) -> (f64, f64) {
+    let (mut total, mut mean, mut variance) = (0.0, 0.0, 0.0);
+    for (cell, log_w) in cells.iter().zip(q.log_weights()).filter(|(cell, _)| cell.total > 0.0) {
+        let share = if shared { cell.total } else { log_w.exp() };
+        total += share;
+        mean += share * cell.mean;
+        // A lone draw has no spread of its own: it must not make the whole estimate look exact or worthless.
+        if cell.variance.is_finite() {
+            variance += share * share * cell.variance;
+        }
+    }
+    (mean / total, (variance / (total * total)).sqrt())
+}

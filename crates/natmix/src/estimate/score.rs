@@ -1,0 +1,103 @@
+//! Black-box gradients from values alone: `grad ELBO = E_q[(b - baseline) grad log q]`.
+//!
+//! Parameters are the logits of the weights, the means, and the factors `L_k` with logarithmic diagonal, so every
+//! step keeps positive definiteness. With responsibilities `r_k` and `y = L_k'(z - m_k)`:
+//!
+//! ```text
+//! logit_k      r_k - w_k
+//! m_k          r_k L_k y
+//! log L_jj     r_k (1 - L_jj D_jj)      D = L^-T y y'
+//! L_ij, i > j  -r_k D_ij
+//! ```
+//!
+//! The baseline is the mean of `b` over the other draws, so the estimate stays unbiased. It is constant where q = p,
+//! and the noise vanishes there.
+
+use super::cell::Cell;
+use super::Moments;
+use crate::family::{Block, Mixture, Precision};
+use crate::linalg;
+use crate::target::Shape;
+use crate::workspace::Scratch;
+
+/// Numbers that a component's score sums take: twice `(1, y, y y')`, for weights `v r` and `v b r`.
+pub(crate) fn len(dim: usize, shape: Shape) -> usize {
+    2 * (1 + dim + shape.len(dim))
+}
+
+/// Adds one chunk's score sums of component `k`; `v` and `b` cover the padding with zeros.
+pub(crate) fn add(sums: &mut [f64], q: &Mixture, k: usize, block: &Block, v: &[f64], b: &[f64], scratch: &mut Scratch) {
+    let (d, stride, shape) = (q.dim(), block.stride, q.shape());
+    let y = &block.y[k * d * stride..][..d * stride];
+    let resp = &block.resp[k * stride..][..stride];
+    let mut w = scratch.take(stride);
+    let half = sums.len() / 2;
+    let (plain, with_b) = sums.split_at_mut(half);
+    for (sums, times_b) in [(plain, false), (with_b, true)] {
+        for (((w, v), r), b) in w.iter_mut().zip(v).zip(resp).zip(b) {
+            *w = v * r * if times_b { *b } else { 1.0 };
+        }
+        sums[0] += w.iter().sum::<f64>();
+        for (sum, y) in sums[1..=d].iter_mut().zip(y.chunks_exact(stride)) {
+            *sum += w.iter().zip(y).map(|(w, y)| w * y).sum::<f64>();
+        }
+        super::stein::add(&mut sums[1 + d..], &w, y, y, shape, d, stride, scratch);
+    }
+    scratch.give(w);
+}
+
+/// Combines all chunks' sums of component `k` to the Euclidean gradients.
+pub(crate) fn finish(out: &mut Moments, cells: &[Cell], q: &Mixture, k: usize, scratch: &mut Scratch) {
+    let (d, shape) = (q.dim(), q.shape());
+    let width = len(d, shape);
+    let mut sums = scratch.take(width);
+    let (mut total, mut mean_b, mut count) = (0.0, 0.0, 0.0);
+    for cell in cells {
+        for chunk in cell.chunks() {
+            sums.iter_mut().zip(&chunk.sums[k * width..]).for_each(|(a, b)| *a += b);
+        }
+        for (v, b) in cell.weights().iter().zip(cell.residuals()).filter(|(_, b)| b.is_finite()) {
+            total += v;
+            mean_b += v * b;
+            count += 1.0;
+        }
+    }
+    out.usable = count >= 2.0 && total > 0.0;
+    if out.usable {
+        mean_b /= total;
+        // The leave-one-out baseline differs from the mean by this factor.
+        let scale = count / ((count - 1.0) * total);
+        let (plain, with_b) = sums.split_at_mut(width / 2);
+        with_b.iter_mut().zip(plain.iter()).for_each(|(b, a)| *b = scale * (*b - mean_b * a));
+        let component = &q.components()[k];
+        let (mass, rest) = with_b.split_at_mut(1);
+        let (y, yy) = rest.split_at_mut(d);
+        let mass = mass[0];
+        match component.precision() {
+            Precision::Diag(prec) => {
+                for ((g, y), root) in out.grad.iter_mut().zip(y.iter()).zip(prec.root()) {
+                    *g = root * y;
+                }
+                for (h, yy) in out.hess.iter_mut().zip(yy.iter()) {
+                    *h = mass - yy;
+                }
+            }
+            Precision::Full(prec) => {
+                linalg::lower_times(&mut out.grad, prec.factor(), y, d, 1);
+                linalg::solve_lower_transpose(prec.factor(), yy, d, d);
+                for j in 0..d {
+                    for i in 0..d {
+                        let at = i + j * d;
+                        out.hess[at] = match i.cmp(&j) {
+                            std::cmp::Ordering::Less => 0.0,
+                            std::cmp::Ordering::Equal => mass - prec.factor()[at] * yy[at],
+                            std::cmp::Ordering::Greater => -yy[at],
+                        };
+                    }
+                }
+            }
+        }
+        out.value = mass;
+    }
+    scratch.give(sums);
+}

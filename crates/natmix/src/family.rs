@@ -1,0 +1,28 @@
+//! The variational families: Gaussians and mixtures of Gaussians, diagonal or full.
+//!
+//! A component is held as mean `m`, precision `S` and the factor `L` of `S = L L'`. Then a log density is
+//! a product with `L'` and a draw is a solve with it: no inverse is ever formed.
+
+pub mod diag;
+pub mod full;
+pub mod gaussian;
+pub mod mixture;
+
+pub use diag::Diag;
+pub use full::Full;
+pub use gaussian::{Gaussian, Precision};
+pub use mixture::{Covariances, Mixture};
+pub(crate) use mixture::Block;
+
+/// `log(2 pi)`.
+pub(crate) const LOG_TAU: f64 = 1.837_877_066_409_345_5;
+
+/// `log(sum(exp(x)))` without overflow; minus infinity for nothing or for zeros only.
+///
+/// ```
+/// assert_eq!(natmix::family::log_sum_exp(&[-1000.0, -1000.0]), -1000.0 + 2f64.ln());
+/// ```
+pub fn log_sum_exp(x: &[f64]) -> f64 {
+    let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if max.is_finite() { max + x.iter().map(|x| (x - max).exp()).sum::<f64>().ln() } else { max }
+}

@@ -1,0 +1,505 @@
+//! A mixture of Gaussians `q(z) = sum_k w_k N(z; m_k, S_k^-1)`, evaluated in log space.
+//!
+//! With responsibilities `r_k = w_k N_k / q` and `a_k = S_k (m_k - z)`:
+//!
+//! ```text
+//! grad log q = sum_k r_k a_k
+//! hess log q = sum_k r_k (a_k a_k' - S_k) - (grad log q)(grad log q)'
+//! ```
+//!
+//! A mixture is a [`Target`] too. A single Gaussian is a mixture of one component, not another code path.
+//!
+//! ```
+//! use natmix::family::{Gaussian, Mixture};
+//! let q = Mixture::new(&[0.5, 0.5], vec![Gaussian::isotropic(vec![-1.0], 1.0), Gaussian::isotropic(vec![1.0], 1.0)]).unwrap();
+//! // By symmetry q(0) = N(1; 0, 1).
+//! assert!((q.log_density(&[0.0])[0] + 0.5 + 0.5 * std::f64::consts::TAU.ln()).abs() < 1e-15);
+//! ```
+
+use super::gaussian::{Gaussian, Precision};
+use super::log_sum_exp;
+use crate::error::Error;
+use crate::lanes;
+use crate::linalg::{self, Transpose};
+use crate::noise::{Noise, Purpose};
+use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::workspace::Scratch;
+
+/// Points that the convenience methods evaluate at a time.
+const BLOCK: usize = 128;
+
+/// A mixture of Gaussians of one dimension and shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixture {
+    log_w: Vec<f64>,
+    components: Vec<Gaussian>,
+    ids: Vec<u64>,
+}
+
+/// Covariances as nested lists, the way files write them.
+#[derive(Clone, Copy, Debug)]
+pub enum Covariances<'a> {
+    /// One `d x d` matrix a component.
+    Full(&'a [Vec<Vec<f64>>]),
+    /// One list of `d` variances a component.
+    Diag(&'a [Vec<f64>]),
+}
+
+impl Mixture {
+    /// From weights (positive; normalised here) and components of one dimension and shape.
+    pub fn new(weights: &[f64], components: Vec<Gaussian>) -> Result<Self, Error> {
+        let invalid = |problem: String| Err(Error::InvalidInput(problem));
+        if components.is_empty() || weights.len() != components.len() {
+            return invalid(format!("{} weights for {} components", weights.len(), components.len()));
+        }
+        if let Some(w) = weights.iter().find(|w| !(w.is_finite() && **w > 0.0)) {
+            return invalid(format!("a mixture weight is {w}: weights must be positive and finite"));
+        }
+        let (dim, shape) = (components[0].dim(), components[0].shape());
+        if components.iter().any(|c| c.dim() != dim || c.shape() != shape) || dim == 0 {
+            return invalid("components must share one dimension (at least 1) and one shape".into());
+        }
+        let mut log_w: Vec<f64> = weights.iter().map(|w| w.ln()).collect();
+        normalise(&mut log_w);
+        let ids = (0..components.len() as u64).collect();
+        Ok(Self { log_w, components, ids })
+    }
+
+    /// A single Gaussian.
+    pub fn single(component: Gaussian) -> Self {
+        Self { log_w: vec![0.0], components: vec![component], ids: vec![0] }
+    }
+
+    /// From weights, means and covariances.
+    pub fn from_moments(weights: &[f64], means: &[Vec<f64>], covariances: Covariances<'_>) -> Result<Self, Error> {
+        let count = match covariances {
+            Covariances::Full(list) => list.len(),
+            Covariances::Diag(list) => list.len(),
+        };
+        if means.len() != count {
+            return Err(Error::InvalidInput(format!("{} means but {count} covariances", means.len())));
+        }
+        let mut components = Vec::with_capacity(count);
+        for (k, mean) in means.iter().enumerate() {
+            let d = mean.len();
+            let wrong = || Error::InvalidInput(format!("component {k}: covariance is not of dimension {d}"));
+            let entries = match covariances {
+                Covariances::Diag(list) if list[k].len() == d => list[k].clone(),
+                Covariances::Full(list) if list[k].len() == d && list[k].iter().all(|row| row.len() == d) => {
+                    list[k].concat()
+                }
+                _ => return Err(wrong()),
+            };
+            if mean.iter().any(|m| !m.is_finite()) {
+                return Err(Error::InvalidInput(format!("component {k}: mean is not finite")));
+            }
+            let prec = match covariances {
+                Covariances::Diag(_) => diagonal(entries),
+                Covariances::Full(_) => full(d, entries),
+            };
+            let prec = prec.map_err(|pivot| Error::NotPositiveDefinite { component: k, what: "covariance", pivot })?;
+            components.push(Gaussian::new(mean.clone(), prec));
+        }
+        Self::new(weights, components)
+    }
+
+    /// Number of components.
+    pub fn len(&self) -> usize {
+        self.components.len()
+    }
+    /// Never true: a mixture has at least one component.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+    /// Dimension.
+    pub fn dim(&self) -> usize {
+        self.components[0].dim()
+    }
+    /// Shape of the covariances.
+    pub fn shape(&self) -> Shape {
+        self.components[0].shape()
+    }
+    /// The components.
+    pub fn components(&self) -> &[Gaussian] {
+        &self.components
+    }
+    /// Logarithms of the weights.
+    pub fn log_weights(&self) -> &[f64] {
+        &self.log_w
+    }
+    /// The weights.
+    pub fn weights(&self) -> Vec<f64> {
+        self.log_w.iter().map(|x| x.exp()).collect()
+    }
+    /// Names of the components that outlast reordering; the noise of a component is keyed by its own.
+    pub fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+
+    /// The same mixture with components in another order, each with its id.
+    ///
+    /// # Panics
+    /// If `order` is not a permutation of the component numbers.
+    pub fn reordered(&self, order: &[usize]) -> Self {
+        let mut seen = vec![false; self.len()];
+        order.iter().for_each(|&k| seen[k] = true);
+        assert!(order.len() == self.len() && seen.iter().all(|x| *x), "not a permutation");
+        Self {
+            log_w: order.iter().map(|&k| self.log_w[k]).collect(),
+            components: order.iter().map(|&k| self.components[k].clone()).collect(),
+            ids: order.iter().map(|&k| self.ids[k]).collect(),
+        }
+    }
+
+    pub(crate) fn with_ids(mut self, ids: Vec<u64>) -> Self {
+        self.ids = ids;
+        self
+    }
+    pub(crate) fn parts_mut(&mut self) -> (&mut [f64], &mut [Gaussian]) {
+        (&mut self.log_w, &mut self.components)
+    }
+
+    /// Makes `self` a copy of `other` of the same size and shape, in place.
+    pub(crate) fn copy_from(&mut self, other: &Mixture) {
+        self.log_w.copy_from_slice(&other.log_w);
+        self.ids.copy_from_slice(&other.ids);
+        for (mine, theirs) in self.components.iter_mut().zip(&other.components) {
+            mine.copy_from(theirs);
+        }
+    }
+
+    /// `log q` at points given one after the other.
+    ///
+    /// # Panics
+    /// If the length of `points` is not a multiple of the dimension.
+    pub fn log_density(&self, points: &[f64]) -> Vec<f64> {
+        let mut log_q = vec![0.0; Points::new(points, self.dim()).len()];
+        self.log_density_into(points, &mut log_q, &mut Scratch::default());
+        log_q
+    }
+
+    /// [`Mixture::log_density`] without allocation.
+    ///
+    /// # Panics
+    /// If the lengths do not fit.
+    pub fn log_density_into(&self, points: &[f64], log_q: &mut [f64], scratch: &mut Scratch) {
+        let d = self.dim();
+        assert_eq!(points.len(), log_q.len() * d, "points and results differ in number");
+        for (points, log_q) in points.chunks(BLOCK * d).zip(log_q.chunks_mut(BLOCK)) {
+            let block = Block::new(self, Points::new(points, d), false, scratch);
+            log_q.copy_from_slice(&block.log_q[..log_q.len()]);
+            block.release(scratch);
+        }
+    }
+
+    /// Logarithms of the responsibilities at one point.
+    ///
+    /// # Panics
+    /// If `point` has another dimension.
+    pub fn log_responsibilities(&self, point: &[f64]) -> Vec<f64> {
+        let mut scratch = Scratch::default();
+        let block = Block::new(self, Points::new(point, self.dim()), false, &mut scratch);
+        (0..self.len()).map(|k| self.log_w[k] + block.log_n[k * block.stride] - block.log_q[0]).collect()
+    }
+
+    /// `n` independent draws, one after the other.
+    pub fn sample(&self, n: usize, seed: u64) -> Vec<f64> {
+        let mut draws = vec![0.0; n * self.dim()];
+        self.draw(&mut draws, seed, Purpose::Sample, 0);
+        draws
+    }
+
+    /// Fills `draws` with independent draws. Each block of draws has its own stream of noise.
+    pub(crate) fn draw(&self, draws: &mut [f64], seed: u64, purpose: Purpose, iteration: u64) {
+        let d = self.dim();
+        let mut up_to: Vec<f64> = self.weights();
+        for k in 1..up_to.len() {
+            up_to[k] += up_to[k - 1];
+        }
+        for (block, draws) in draws.chunks_mut(BLOCK * d).enumerate() {
+            let mut noise = Noise::new(seed, purpose, u64::MAX, iteration, block as u64);
+            for z in draws.chunks_exact_mut(d) {
+                let u = noise.uniform() * up_to[up_to.len() - 1];
+                let k = up_to.partition_point(|x| *x <= u).min(self.len() - 1);
+                noise.normals(z);
+                self.components[k].place(z);
+            }
+        }
+    }
+
+    /// Mean of the mixture.
+    pub fn mean(&self) -> Vec<f64> {
+        let mut mean = vec![0.0; self.dim()];
+        for (w, component) in self.weights().iter().zip(&self.components) {
+            mean.iter_mut().zip(component.mean()).for_each(|(m, c)| *m += w * c);
+        }
+        mean
+    }
+
+    /// Covariance of the mixture, a `d * d` matrix.
+    pub fn covariance(&self) -> Vec<f64> {
+        let (d, mean) = (self.dim(), self.mean());
+        let mut covariance = vec![0.0; d * d];
+        for (w, component) in self.weights().iter().zip(&self.components) {
+            let delta: Vec<f64> = component.mean().iter().zip(&mean).map(|(a, b)| a - b).collect();
+            let own = component.precision().covariance_full();
+            for (at, x) in covariance.iter_mut().enumerate() {
+                *x += w * (own[at] + delta[at % d] * delta[at / d]);
+            }
+        }
+        covariance
+    }
+
+    /// Entropy and its standard error from `n` draws, with the component's own log density as control
+    /// variate (the entropy trick): exact for one component, and nearly so for separate ones.
+    pub fn entropy(&self, n: usize, seed: u64) -> (f64, f64) {
+        let (mut mean, mut variance) = (0.0, 0.0);
+        for ((k, component), w) in self.components.iter().enumerate().zip(self.weights()) {
+            let mut draws = vec![0.0; n.max(2) * self.dim()];
+            Noise::new(seed, Purpose::Sample, self.ids[k], 1, 0).normals(&mut draws);
+            component.place(&mut draws);
+            let excess: Vec<f64> = draws
+                .chunks_exact(self.dim())
+                .map(|z| component.entropy() + self.log_responsibilities(z)[k] - self.log_w[k])
+                .collect();
+            let own = excess.iter().sum::<f64>() / excess.len() as f64;
+            let spread = excess.iter().map(|x| (x - own).powi(2)).sum::<f64>();
+            mean += w * own;
+            variance += w * w * spread / ((excess.len() - 1) * excess.len()) as f64;
+        }
+        (mean, variance.sqrt())
+    }
+}
+
+fn diagonal(variances: Vec<f64>) -> Result<Precision, usize> {
+    Precision::from_covariance(variances.len(), variances)
+}
+
+/// Full even in one dimension, where the number of entries cannot tell.
+fn full(d: usize, mut entries: Vec<f64>) -> Result<Precision, usize> {
+    linalg::symmetrise(&mut entries, d);
+    if d == 1 {
+        return match entries[0] > 0.0 && entries[0].is_finite() {
+            true => Ok(Precision::Full(super::Full::from_factor(1, vec![entries[0].sqrt().recip()]))),
+            false => Err(0),
+        };
+    }
+    Precision::from_covariance(d, entries)
+}
+
+/// Normalises logarithms of weights.
+pub(crate) fn normalise(log_w: &mut [f64]) {
+    let total = log_sum_exp(log_w);
+    log_w.iter_mut().for_each(|x| *x -= total);
+}
+
+/// A mixture evaluated at a block of points; everything is transposed, see [`crate::lanes`].
+pub(crate) struct Block {
+    pub n: usize,
+    pub stride: usize,
+    /// The points.
+    pub z: Vec<f64>,
+    /// Whitened points `L_k'(z - m_k)`, component after component.
+    pub y: Vec<f64>,
+    /// `log N_k`, component after component.
+    pub log_n: Vec<f64>,
+    pub log_q: Vec<f64>,
+    /// Responsibilities, component after component.
+    pub resp: Vec<f64>,
+    /// `grad log q`, if asked for.
+    pub grad: Vec<f64>,
+}
+
+impl Block {
+    pub fn new(q: &Mixture, points: Points<'_>, want_grad: bool, scratch: &mut Scratch) -> Self {
+        let (d, count, n) = (q.dim(), q.len(), points.len());
+        let stride = lanes::padded(n);
+        let mut z = scratch.take(d * stride);
+        lanes::transpose(&mut z, points.data(), d);
+        let mut block = Self {
+            n,
+            stride,
+            z,
+            y: scratch.take(count * d * stride),
+            log_n: scratch.take(count * stride),
+            log_q: scratch.take(stride),
+            resp: scratch.take(count * stride),
+            grad: scratch.take(if want_grad { d * stride } else { 0 }),
+        };
+        let parts = block.y.chunks_exact_mut(d * stride).zip(block.log_n.chunks_exact_mut(stride));
+        for ((y, log_n), component) in parts.zip(&q.components) {
+            component.log_density_block(y, log_n, &block.z, scratch);
+        }
+        block.mix(&q.log_w);
+        if want_grad {
+            for (k, component) in q.components.iter().enumerate() {
+                let (resp, y) = (&mut block.resp[k * stride..][..stride], &block.y[k * d * stride..][..d * stride]);
+                component.precision().add_scaled_times_factor(&mut block.grad, resp, y, scratch);
+            }
+            // The products above gave sum_k r_k S_k (z - m_k).
+            block.grad.iter_mut().for_each(|x| *x = -*x);
+        }
+        block
+    }
+
+    /// Log-sum-exp over the components, point by point.
+    fn mix(&mut self, log_w: &[f64]) {
+        let stride = self.stride;
+        if let [only] = log_w {
+            // Exactly one component: no rounding may enter, so that K = 1 is the single Gaussian.
+            self.log_q.iter_mut().zip(&self.log_n).for_each(|(q, n)| *q = only + n);
+            self.resp.fill(1.0);
+            return;
+        }
+        self.log_q.fill(f64::NEG_INFINITY);
+        for (log_n, w) in self.log_n.chunks_exact(stride).zip(log_w) {
+            for (max, n) in self.log_q.iter_mut().zip(log_n) {
+                *max = max.max(w + n);
+            }
+        }
+        // A point so far away that every density is zero belongs to nobody: NaN, to be dropped later.
+        for ((resp, log_n), w) in
+            self.resp.chunks_exact_mut(stride).zip(self.log_n.chunks_exact(stride)).zip(log_w)
+        {
+            for ((r, n), max) in resp.iter_mut().zip(log_n).zip(&self.log_q) {
+                *r = (w + n - max).exp();
+            }
+        }
+        for i in 0..stride {
+            let total: f64 = self.resp[i..].iter().step_by(stride).sum();
+            for r in self.resp[i..].iter_mut().step_by(stride) {
+                *r /= total;
+            }
+            self.log_q[i] += total.ln();
+        }
+    }
+
+    pub fn release(self, scratch: &mut Scratch) {
+        for buffer in [self.z, self.y, self.log_n, self.log_q, self.resp, self.grad] {
+            scratch.give(buffer);
+        }
+    }
+
+    /// Adds `sum_i weights[i] hess log q(z_i)` to `sum`. Needs the gradient.
+    pub fn add_hessian(&self, q: &Mixture, weights: &[f64], shape: Shape, sum: &mut [f64], scratch: &mut Scratch) {
+        let (d, stride) = (q.dim(), self.stride);
+        if let [only] = &q.components[..] {
+            add_precision(sum, -weights.iter().sum::<f64>(), only.precision(), shape);
+            return;
+        }
+        let mut a = scratch.take(d * stride);
+        let mut scaled = scratch.take(d * stride);
+        let mut w = scratch.take(stride);
+        let minus = {
+            let mut minus = scratch.take(stride);
+            minus.fill(-1.0);
+            minus
+        };
+        for (k, component) in q.components.iter().enumerate() {
+            let resp = &self.resp[k * stride..][..stride];
+            for ((w, weight), r) in w.iter_mut().zip(weights).zip(resp) {
+                *w = weight * r;
+            }
+            if w[..self.n].iter().all(|w| *w == 0.0) {
+                continue;
+            }
+            a.fill(0.0);
+            let y = &self.y[k * d * stride..][..d * stride];
+            component.precision().add_scaled_times_factor(&mut a, &minus, y, scratch);
+            add_outer(sum, 1.0, &a, &w, shape, d, stride, &mut scaled);
+            add_precision(sum, -w[..self.n].iter().sum::<f64>(), component.precision(), shape);
+        }
+        w[..self.n].copy_from_slice(weights);
+        add_outer(sum, -1.0, &self.grad, &w, shape, d, stride, &mut scaled);
+        for buffer in [a, scaled, w, minus] {
+            scratch.give(buffer);
+        }
+    }
+}
+
+/// `sum += factor * sum_i w_i x_i x_i'` for transposed `x`; weights of padding must be zero.
+#[allow(clippy::too_many_arguments)]
+fn add_outer(
+    sum: &mut [f64],
+    factor: f64,
+    x: &[f64],
+    w: &[f64],
+    shape: Shape,
+    d: usize,
+    stride: usize,
+    scaled: &mut [f64],
+) {
+    match shape {
+        Shape::Diag => {
+            for (sum, x) in sum.iter_mut().zip(x.chunks_exact(stride)) {
+                *sum += factor * x.iter().zip(w).map(|(x, w)| w * x * x).sum::<f64>();
+            }
+        }
+        Shape::Full => {
+            for (scaled, x) in scaled.chunks_exact_mut(stride).zip(x.chunks_exact(stride)) {
+                for ((scaled, x), w) in scaled.iter_mut().zip(x).zip(w) {
+                    *scaled = w * x;
+                }
+            }
+            linalg::product(sum, true, factor, scaled, Transpose::Yes, x, (d, stride, d));
+        }
+    }
+}
+
+/// `sum += factor * S`, or its diagonal.
+pub(crate) fn add_precision(sum: &mut [f64], factor: f64, prec: &Precision, shape: Shape) {
+    let d = prec.dim();
+    match (shape, prec) {
+        (Shape::Diag, Precision::Full(prec)) => {
+            for (sum, s) in sum.iter_mut().zip(prec.matrix().iter().step_by(d + 1)) {
+                *sum += factor * s;
+            }
+        }
+        (Shape::Full, Precision::Diag(prec)) => {
+            for (sum, s) in sum.iter_mut().step_by(d + 1).zip(prec.entries()) {
+                *sum += factor * s;
+            }
+        }
+        (_, prec) => {
+            for (sum, s) in sum.iter_mut().zip(prec.matrix()) {
+                *sum += factor * s;
+            }
+        }
+    }
+}
+
+impl Target for Mixture {
+    fn dim(&self) -> usize {
+        Mixture::dim(self)
+    }
+
+    fn curvatures(&self) -> &[(Curvature, Shape)] {
+        &[(Curvature::Exact, Shape::Full), (Curvature::Exact, Shape::Diag)]
+    }
+
+    fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+        let (d, n) = (z.dim(), z.len());
+        let want_grad = out.grad.is_some() || out.curv.is_some();
+        let block = Block::new(self, z, want_grad, scratch);
+        out.log_p.copy_from_slice(&block.log_q[..n]);
+        if let Some(grad) = out.grad {
+            for (i, grad) in grad.chunks_exact_mut(d).enumerate() {
+                for (j, g) in grad.iter_mut().enumerate() {
+                    *g = block.grad[j * block.stride + i];
+                }
+            }
+        }
+        if let Some(curv) = out.curv {
+            if curv.kind != Curvature::Exact {
+                return Err(format!("a mixture has exact curvature, not {}", curv.kind.name()).into());
+            }
+            curv.sums.fill(0.0);
+            let sums = curv.sums.chunks_exact_mut(curv.shape.len(d));
+            for (sum, weights) in sums.zip(curv.weights.chunks_exact(n)) {
+                block.add_hessian(self, weights, curv.shape, sum, scratch);
+            }
+        }
+        block.release(scratch);
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! Bayesian inference by natural-gradient variational inference with Gaussian mixtures.
+#![doc = "\n"]
+
+pub mod autodiff;
+pub mod config;
+pub mod diagnose;
+pub mod draws;
+pub mod error;
+pub mod estimate;
+pub mod family;
+mod lanes;
+mod linalg;
+pub mod method;
+mod minibatch;
+mod noise;
+pub mod observe;
+pub mod psis;
+pub mod rule;
+pub mod run;
+pub mod state;
+pub mod stop;
+pub mod target;
+pub mod targets;
+pub mod transform;
+mod workspace;
+
+pub use config::{Config, Source};
+pub use diagnose::diagnose;
+pub use error::Error;
+pub use method::Method;
+pub use run::{fit, Fit, Fitted};
+pub use state::State;
+pub use workspace::Scratch;

@@ -1,0 +1,150 @@
+//! Watching a run: traces, progress, checkpoints and cancellation are observers.
+//!
+//! ```
+//! use natmix::observe::{Iteration, Observer};
+//! use std::ops::ControlFlow;
+//!
+//! /// Stops when the ELBO is good enough.
+//! struct GoodEnough(f64);
+//! impl Observer for GoodEnough {
+//!     fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, natmix::Error> {
+//!         Ok(if it.elbo > self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+//!     }
+//! }
+//! ```
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::family::Mixture;
+use crate::rule::StepInfo;
+use crate::state::State;
+use serde::Serialize;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// One iteration, just after its updates.
+#[derive(Debug)]
+pub struct Iteration<'a> {
+    /// Iterations done, this one included.
+    pub iteration: u64,
+    /// Points at which the target was evaluated so far.
+    pub evals: u64,
+    /// Points so far that could not be used.
+    pub dropped: u64,
+    /// Seconds so far.
+    pub seconds: f64,
+    /// ELBO of the mixture before this iteration's updates, estimated from its points.
+    pub elbo: f64,
+    /// Its standard error.
+    pub elbo_se: f64,
+    /// The mixture after the updates.
+    pub mixture: &'a Mixture,
+    /// What became of each component's step.
+    pub steps: &'a [StepInfo],
+    /// Everything that a resumed run needs.
+    pub state: &'a State,
+    /// The settings of the run.
+    pub config: &'a Config,
+}
+
+/// Sees every iteration; may stop the run.
+pub trait Observer: Send {
+    /// Called after each iteration. `Break` ends the run; an error ends it too and is handed over with the result.
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error>;
+}
+
+/// A function that sees every iteration: for progress bars.
+pub struct Progress<F>(pub F);
+
+impl<F: FnMut(&Iteration<'_>) + Send> Observer for Progress<F> {
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        (self.0)(iteration);
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Ends a run from another thread or a signal handler.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Ends the run after its present iteration.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Observer for Cancel {
+    fn iteration(&mut self, _: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        Ok(if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+}
+
+/// One line of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TraceRow {
+    /// Iterations done.
+    pub iteration: u64,
+    /// Points at which the target was evaluated so far.
+    pub evals: u64,
+    /// Seconds so far.
+    pub seconds: f64,
+    /// ELBO estimate.
+    pub elbo: f64,
+    /// Its standard error.
+    pub se: f64,
+    /// Number of components.
+    pub components: usize,
+    /// Step size of each component; zero where it stayed.
+    pub steps: Vec<f64>,
+}
+
+impl TraceRow {
+    /// The row of an iteration.
+    pub fn of(it: &Iteration<'_>) -> Self {
+        Self {
+            iteration: it.iteration,
+            evals: it.evals,
+            seconds: it.seconds,
+            elbo: it.elbo,
+            se: it.elbo_se,
+            components: it.mixture.len(),
+            steps: it.steps.iter().map(|step| step.rate).collect(),
+        }
+    }
+}
+
+/// Collects a trace in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Trace(pub Vec<TraceRow>);
+
+impl Observer for Trace {
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        self.0.push(TraceRow::of(iteration));
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Writes a trace as JSON, a line an iteration.
+pub struct TraceWriter<W> {
+    writer: W,
+    name: String,
+}
+
+impl<W: Write + Send> TraceWriter<W> {
+    /// Writes to `writer`; `name` stands in messages.
+    pub fn new(writer: W, name: impl Into<String>) -> Self {
+        Self { writer, name: name.into() }
+    }
+}
+
+impl<W: Write + Send> Observer for TraceWriter<W> {
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        let io = |source| Error::Io { file: self.name.clone(), source };
+        serde_json::to_writer(&mut self.writer, &TraceRow::of(iteration)).map_err(|e| io(e.into()))?;
+        self.writer.write_all(b"\n").map_err(io)?;
+        Ok(ControlFlow::Continue(()))
+    }
+}

@@ -1,0 +1,94 @@
+//! Adam on the Euclidean parameters of black-box VI: logit, mean, and factor with logarithmic diagonal.
+
+use super::{finite, Skipped, StepInfo};
+use crate::family::{Gaussian, Precision};
+use crate::workspace::Scratch;
+
+/// Decay of the second moment and the guard of its root, as in the paper that introduced Adam.
+const SECOND: f64 = 0.999;
+const GUARD: f64 = 1e-8;
+/// Largest change of a log-diagonal at once.
+const MOST_LOG_STEP: f64 = 1.0;
+
+/// Running moments of one component's gradients: logit, mean, factor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdamState {
+    /// Means of the gradients.
+    pub first: Vec<f64>,
+    /// Means of their squares.
+    pub second: Vec<f64>,
+}
+
+impl AdamState {
+    /// Numbers for one component with `shape_len` factor entries.
+    pub fn new(dim: usize, shape_len: usize) -> Self {
+        let len = 1 + dim + shape_len;
+        Self { first: vec![0.0; len], second: vec![0.0; len] }
+    }
+}
+
+/// Moves `component` along the gradients (logit, mean, factor); returns the step of the logit beside.
+#[allow(clippy::too_many_arguments)]
+pub fn step(
+    component: &mut Gaussian,
+    state: &mut AdamState,
+    (logit, mean, factor): (f64, &[f64], &[f64]),
+    rate: f64,
+    momentum: f64,
+    iteration: u64,
+    scratch: &mut Scratch,
+) -> (StepInfo, f64) {
+    if !(logit.is_finite() && finite(mean, factor)) {
+        return (StepInfo::skipped(Skipped::NotFinite), 0.0);
+    }
+    let t = iteration.min(1 << 20) as i32;
+    let (bias1, bias2) = (1.0 - momentum.powi(t), 1.0 - SECOND.powi(t));
+    let mut steps = scratch.take(state.first.len());
+    let gradients = std::iter::once(&logit).chain(mean).chain(factor);
+    for (((g, first), second), step) in
+        gradients.zip(&mut state.first).zip(&mut state.second).zip(steps.iter_mut())
+    {
+        *first = momentum * *first + (1.0 - momentum) * g;
+        // A square that overflows would freeze the coordinate for ever.
+        *second = (SECOND * *second + (1.0 - SECOND) * g * g).min(f64::MAX);
+        *step = rate * (*first / bias1) / ((*second / bias2).sqrt() + GUARD);
+    }
+    let d = mean.len();
+    let info = component.update(|mean, prec| {
+        let (shift, turn) = steps[1..].split_at(d);
+        let grow = |l: f64, step: f64| l * step.clamp(-MOST_LOG_STEP, MOST_LOG_STEP).exp();
+        let mut new = scratch.take(turn.len());
+        let fits = match &mut *prec {
+            Precision::Diag(prec) => {
+                for ((new, root), step) in new.iter_mut().zip(prec.root()).zip(turn) {
+                    *new = grow(*root, *step).powi(2);
+                }
+                prec.set(&new).is_ok()
+            }
+            Precision::Full(prec) => {
+                for (at, (new, l)) in new.iter_mut().zip(prec.factor()).enumerate() {
+                    *new = match (at % d).cmp(&(at / d)) {
+                        std::cmp::Ordering::Less => 0.0,
+                        std::cmp::Ordering::Equal => grow(*l, turn[at]),
+                        std::cmp::Ordering::Greater => l + turn[at],
+                    };
+                }
+                let fits = new.iter().all(|x| x.is_finite())
+                    && new.iter().step_by(d + 1).all(|x| *x > 0.0 && (x * x).is_normal());
+                if fits {
+                    prec.set_factor(&new);
+                }
+                fits
+            }
+        };
+        scratch.give(new);
+        if fits && super::move_mean(mean, shift) {
+            StepInfo::taken(rate)
+        } else {
+            StepInfo::skipped(Skipped::NotPositiveDefinite)
+        }
+    });
+    let logit_step = steps[0];
+    scratch.give(steps);
+    (info, logit_step)
+}

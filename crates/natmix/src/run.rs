@@ -1,0 +1,492 @@
+//! The run loop: draw, evaluate, update, watch, stop.
+//!
+//! ```
+//! use natmix::{Config, Fit};
+//! use natmix::family::{Gaussian, Mixture};
+//! let target = Mixture::single(Gaussian::isotropic(vec![1.0, -2.0], 0.5));
+//! let fitted = Fit::new(&target, Config { seed: 1, ..Config::default() }).run().unwrap();
+//! assert!(fitted.stop.converged);
+//! assert!((fitted.mixture.mean()[1] + 2.0).abs() < 1e-6);
+//! ```
+
+use crate::config::{Config, Source};
+use crate::diagnose::{diagnose_in_pool, Diagnostics};
+use crate::draws::Key;
+use crate::error::Error;
+use crate::estimate::cell::{elbo, reduce, Cell};
+use crate::estimate::{Moments, ScratchPool, Setup};
+use crate::family::Mixture;
+use crate::minibatch::Minibatches;
+use crate::noise::{Noise, Purpose};
+use crate::observe::{Iteration, Observer};
+use crate::rule::{self, adam, improved, momentum, plain, trust_region, Rule, Skipped, StepInfo, WeightRule};
+use crate::state::{first_mixture, Carried, State};
+use crate::stop::StopReason;
+use crate::target::Target;
+use rayon::prelude::*;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+/// Iterations in a row without a single usable point after which a run gives up.
+const MOST_BARREN: u64 = 20;
+
+/// A fit in preparation.
+pub struct Fit<'a> {
+    target: &'a dyn Target,
+    config: Config,
+    start: Option<Start>,
+    observers: Vec<&'a mut dyn Observer>,
+}
+
+enum Start {
+    Mixture(Mixture),
+    State(Box<State>),
+}
+
+/// A finished fit.
+#[derive(Debug)]
+pub struct Fitted {
+    /// The best mixture met.
+    pub mixture: Mixture,
+    /// ELBO from the points of the last iterations, and its standard error. The diagnostics have a fresh one.
+    pub running_elbo: (f64, f64),
+    /// Measured with fresh draws, unless switched off.
+    pub diagnostics: Option<Diagnostics>,
+    /// Why the run ended.
+    pub stop: Stop,
+    /// Iterations done.
+    pub iterations: u64,
+    /// Points at which the target was evaluated, diagnostics not counted.
+    pub evals: u64,
+    /// Points that could not be used.
+    pub dropped: u64,
+    /// Seconds, diagnostics included.
+    pub seconds: f64,
+    /// The settings.
+    pub config: Config,
+    /// What an observer failed with; the result stands all the same.
+    pub observer_error: Option<Error>,
+    /// The state at the end, to go on from.
+    pub state: State,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stop {
+    /// The reason.
+    pub reason: StopReason,
+    /// Whether the ELBO had come to rest.
+    pub converged: bool,
+}
+
+/// Fits with the given settings: [`Fit`] has the rest.
+pub fn fit(target: &dyn Target, config: &Config) -> Result<Fitted, Error> {
+    Fit::new(target, config.clone()).run()
+}
+
+impl<'a> Fit<'a> {
+    /// Prepares a fit of `target`.
+    pub fn new(target: &'a dyn Target, config: Config) -> Self {
+        Self { target, config, start: None, observers: Vec::new() }
+    }
+
+    /// Starts from `mixture` instead of a start around `init_mean`.
+    pub fn start(mut self, mixture: Mixture) -> Self {
+        self.start = Some(Start::Mixture(mixture));
+        self
+    }
+
+    /// Goes on from a state, as a checkpoint gives it. With the same settings the result has the same bits as an
+    /// unbroken run.
+    pub fn resume(mut self, state: State) -> Self {
+        self.start = Some(Start::State(Box::new(state)));
+        self
+    }
+
+    /// Adds an observer.
+    pub fn observe(mut self, observer: &'a mut dyn Observer) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    /// Runs.
+    pub fn run(self) -> Result<Fitted, Error> {
+        let Self { target, config, start, observers } = self;
+        config.validate()?;
+        check_support(target, &config)?;
+        let dim = target.dim();
+        let state = match start {
+            None => State::new(first_mixture(&config, dim)?, &config),
+            Some(Start::Mixture(mixture)) => State::new(check_start(mixture, &config, dim)?, &config),
+            Some(Start::State(state)) => {
+                check_start(state.mixture.clone(), &config, dim)?;
+                *state
+            }
+        };
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(config.threads)
+            .build()
+            .map_err(|error| Error::Threads { threads: config.threads, problem: error.to_string() })?;
+        let threads = pool.current_num_threads();
+        // Inside once and for all: entering a pool costs more than a small iteration.
+        pool.install(move || Runner::new(target, config, state, threads)?.run(observers))
+    }
+}
+
+fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {
+    let estimator = config.estimator;
+    if estimator.needs_gradient() && !target.has_gradient() {
+        return Err(Error::Unsupported { needed: "gradients".into(), offered: "values only (try `bbvi`)".into() });
+    }
+    if let Some(kind) = estimator.curvature() {
+        let offered = target.curvatures();
+        if !offered.contains(&(kind, config.covariance)) {
+            let name = |(kind, shape): &(crate::target::Curvature, crate::target::Shape)| {
+                format!("{} ({})", kind.name(), shape.name())
+            };
+            let offered: Vec<String> = offered.iter().map(name).collect();
+            let offered = if offered.is_empty() { "no curvature (try `ngvi`)".into() } else { offered.join(", ") };
+            return Err(Error::Unsupported { needed: name(&(kind, config.covariance)) + " curvature", offered });
+        }
+    }
+    if let Some(rows) = config.minibatch {
+        match target.num_rows() {
+            None => {
+                return Err(Error::Unsupported { needed: "data rows, for minibatches".into(), offered: "none".into() });
+            }
+            Some(n) if rows > n => {
+                return Err(Error::Config { setting: "minibatch", problem: format!("{rows} of only {n} rows") });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_start(mixture: Mixture, config: &Config, dim: usize) -> Result<Mixture, Error> {
+    if mixture.dim() != dim || mixture.shape() != config.covariance || mixture.len() != config.components {
+        return Err(Error::InvalidInput(format!(
+            "the start has dimension {}, {} covariance and {} components; the run needs {dim}, {} and {}",
+            mixture.dim(),
+            mixture.shape().name(),
+            mixture.len(),
+            config.covariance.name(),
+            config.components,
+        )));
+    }
+    Ok(mixture)
+}
+
+/// A run with its buffers.
+struct Runner<'a> {
+    target: &'a dyn Target,
+    config: Config,
+    state: State,
+    scratch: ScratchPool,
+    batches: Option<Minibatches>,
+    cells: Vec<Cell>,
+    moments: Vec<Moments>,
+    steps: Vec<StepInfo>,
+    counts: Vec<usize>,
+    values: Vec<f64>,
+    new_weights: Vec<f64>,
+    tricks: Vec<crate::estimate::trick::Coefficients>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(target: &'a dyn Target, config: Config, state: State, threads: usize) -> Result<Self, Error> {
+        let (k, dim, shape) = (state.mixture.len(), state.mixture.dim(), state.mixture.shape());
+        let batches = match (config.minibatch, target.num_rows()) {
+            (Some(size), Some(rows)) => Some(Minibatches::new(rows, size, config.seed)?),
+            _ => None,
+        };
+        Ok(Self {
+            target,
+            scratch: ScratchPool::new(threads),
+            batches,
+            cells: (0..k).map(|_| Cell::default()).collect(),
+            moments: (0..k).map(|_| Moments::new(dim, shape)).collect(),
+            steps: vec![StepInfo::default(); k],
+            counts: vec![0; k],
+            values: vec![0.0; k],
+            new_weights: vec![0.0; k],
+            tricks: state.carried.iter().map(|carried| carried.trick).collect(),
+            config,
+            state,
+        })
+    }
+
+    fn run(mut self, mut observers: Vec<&mut dyn Observer>) -> Result<Fitted, Error> {
+        let clock = Instant::now();
+        let before = self.state.seconds;
+        let mut observer_error = None;
+        let reason = loop {
+            if let Some(reason) = self.exhausted() {
+                break reason;
+            }
+            let (elbo, elbo_se) = self.iterate()?;
+            self.state.seconds = before + clock.elapsed().as_secs_f64();
+            let iteration = Iteration {
+                iteration: self.state.iteration,
+                evals: self.state.evals,
+                dropped: self.state.dropped,
+                seconds: self.state.seconds,
+                elbo,
+                elbo_se,
+                mixture: &self.state.mixture,
+                steps: &self.steps,
+                state: &self.state,
+                config: &self.config,
+            };
+            let mut stop = false;
+            for observer in &mut observers {
+                match observer.iteration(&iteration) {
+                    Ok(flow) => stop |= flow == ControlFlow::Break(()),
+                    Err(error) => observer_error = observer_error.or(Some(error)),
+                }
+            }
+            if observer_error.is_some() {
+                break StopReason::ObserverFailed;
+            }
+            if stop {
+                break StopReason::Cancelled;
+            }
+        };
+        let converged = reason == StopReason::Converged;
+        let (mixture, running_elbo) = self.choose();
+        let diagnostics = match self.config.diagnostic_draws {
+            0 => None,
+            n => Some(diagnose_in_pool(self.target, &mixture, n, self.config.seed, Some(converged), &self.scratch)?),
+        };
+        Ok(Fitted {
+            mixture,
+            running_elbo,
+            diagnostics,
+            stop: Stop { reason, converged },
+            iterations: self.state.iteration,
+            evals: self.state.evals,
+            dropped: self.state.dropped,
+            seconds: before + clock.elapsed().as_secs_f64(),
+            config: self.config,
+            observer_error,
+            state: self.state,
+        })
+    }
+
+    /// Whether a budget is spent, or there is nothing left to gain.
+    fn exhausted(&self) -> Option<StopReason> {
+        let (state, config) = (&self.state, &self.config);
+        let next = config.components as u64 * config.plan().count(config.draws_per_component) as u64;
+        if state.history.converged(config.tolerance) {
+            Some(StopReason::Converged)
+        } else if state.iteration >= config.max_iterations {
+            Some(StopReason::MaxIterations)
+        } else if config.max_evals.is_some_and(|most| state.evals + next > most) {
+            Some(StopReason::MaxEvals)
+        } else if config.max_seconds.is_some_and(|most| state.seconds >= most) {
+            Some(StopReason::MaxSeconds)
+        } else {
+            None
+        }
+    }
+
+    /// The present mixture, unless an earlier one was better beyond the noise.
+    fn choose(&self) -> (Mixture, (f64, f64)) {
+        let now = self.state.history.recent();
+        match (&self.state.best, now) {
+            (Some(best), Some((elbo, se))) if best.elbo - elbo > 2.0 * best.se.hypot(se) => {
+                (best.mixture.clone(), (best.elbo, best.se))
+            }
+            (_, now) => (self.state.mixture.clone(), now.unwrap_or((f64::NAN, f64::NAN))),
+        }
+    }
+
+    /// One iteration; returns the ELBO estimate and its standard error.
+    fn iterate(&mut self) -> Result<(f64, f64), Error> {
+        self.count_draws();
+        let (config, state) = (&self.config, &self.state);
+        let t = state.iteration;
+        let plan = config.plan();
+        let shared = config.source == Source::Mixture;
+        let counts = &self.counts;
+        let all: usize = counts.iter().sum();
+        let setup = Setup {
+            target: self.target,
+            rows: match &mut self.batches {
+                Some(batches) => batches.rows(t),
+                None => crate::target::Rows::All,
+            },
+            q: &state.mixture,
+            estimator: config.estimator,
+            shared,
+            scratch: &self.scratch,
+        };
+        for (trick, carried) in self.tricks.iter_mut().zip(&state.carried) {
+            *trick = carried.trick;
+        }
+
+        // First everything is evaluated under the old mixture ...
+        let tricks = &self.tricks;
+        self.cells.par_iter_mut().enumerate().for_each(|(k, cell)| {
+            let share = if shared { counts[k] as f64 / all as f64 } else { 1.0 };
+            let key = Key { seed: config.seed, id: state.mixture.ids()[k], iteration: t };
+            cell.draw(&setup, k, counts[k], share, plan, key);
+            cell.evaluate(&setup, k, tricks, plan.paired());
+        });
+        if let Some(error) = self.cells.iter_mut().find_map(Cell::take_error) {
+            return Err(error.into());
+        }
+        let cells = &self.cells;
+        self.moments.par_iter_mut().enumerate().for_each(|(k, moments)| {
+            setup.scratch.with(|scratch| reduce(moments, cells, &setup, k, tricks[k], scratch));
+        });
+        let (mean, se) = elbo(cells, &state.mixture, shared);
+
+        // ... then every component moves.
+        self.count_evals(mean)?;
+        self.update();
+        self.state.iteration += 1;
+        self.state.history.push(mean, se);
+        self.state.keep_best();
+        Ok((mean, se))
+    }
+
+    /// Points of each component: as many each, or as the weights will have it.
+    fn count_draws(&mut self) {
+        let (config, mixture) = (&self.config, &self.state.mixture);
+        let plan = config.plan();
+        match config.source {
+            Source::Component => self.counts.fill(plan.count(config.draws_per_component)),
+            Source::Mixture if mixture.len() == 1 => self.counts.fill(plan.count(config.draws_per_component)),
+            Source::Mixture => {
+                self.counts.fill(0);
+                let mut noise = Noise::new(config.seed, Purpose::Assignment, u64::MAX, self.state.iteration, 0);
+                // Components are drawn in the order of their ids, so that relabelling changes nothing.
+                let heaviest = (0..mixture.len()).max_by(|&a, &b| {
+                    mixture.log_weights()[a].total_cmp(&mixture.log_weights()[b]).then(mixture.ids()[a].cmp(&mixture.ids()[b]))
+                });
+                for _ in 0..config.components * config.draws_per_component {
+                    let mut left = noise.uniform();
+                    let mut chosen = heaviest.unwrap_or(0);
+                    for id in 0..mixture.len() as u64 {
+                        let Some(k) = mixture.ids().iter().position(|other| *other == id) else { continue };
+                        left -= mixture.log_weights()[k].exp();
+                        if left < 0.0 {
+                            chosen = k;
+                            break;
+                        }
+                    }
+                    self.counts[chosen] += 1;
+                }
+                self.counts.iter_mut().for_each(|n| *n = plan.count(*n));
+            }
+        }
+    }
+
+    fn count_evals(&mut self, elbo: f64) -> Result<(), Error> {
+        let points: u64 = self.cells.iter().map(Cell::evals).sum();
+        self.state.evals += points;
+        self.state.dropped += self.cells.iter().map(Cell::dropped).sum::<u64>();
+        if elbo.is_finite() {
+            self.state.barren = (0, 0);
+        } else {
+            self.state.barren.0 += 1;
+            self.state.barren.1 += points;
+            if self.state.barren.0 >= MOST_BARREN {
+                return Err(Error::NowhereFinite { points: self.state.barren.1, iterations: MOST_BARREN as usize });
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&mut self) {
+        let config = &self.config;
+        let iteration = self.state.iteration + 1;
+        let rate = config.rate * (iteration as f64).powf(-config.decay);
+        let (log_w, components) = self.state.mixture.parts_mut();
+        let old_log_w = &*log_w;
+        let (moments, cells, scratch) = (&self.moments, &self.cells, &self.scratch);
+        let tasks = components.par_iter_mut().zip(&mut self.state.carried).zip(&mut self.steps).zip(&mut self.values);
+        tasks.enumerate().for_each(|(k, (((component, carried), info), value))| {
+            let moments = &moments[k];
+            *value = if moments.usable { moments.value } else { f64::NAN };
+            *info = if !moments.usable {
+                StepInfo::skipped(Skipped::NoPoints)
+            } else {
+                carried.trick = config.entropy_trick.next(config.draws, carried.trick, &cells[k], component.log_norm());
+                scratch.with(|scratch| {
+                    let step = Step { config, rate, iteration, objective: moments.value + old_log_w[k] };
+                    step.take(component, carried, moments, value, scratch)
+                })
+            };
+        });
+        if log_w.len() > 1 {
+            match (config.rule, config.weight_rule) {
+                (_, WeightRule::Fixed) => {}
+                // Adam has moved the logits along with the rest.
+                (Rule::Adam, _) => rule::weights::step(log_w, &self.values, 1.0),
+                (_, WeightRule::Plain) => rule::weights::step(log_w, &self.values, config.weight_rate),
+                (_, WeightRule::TrustRegion) => {
+                    let bound = config.weight_trust_region;
+                    rule::weights::trust_region_step(
+                        log_w,
+                        &self.values,
+                        config.weight_rate,
+                        bound,
+                        &mut self.new_weights,
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The step of one component.
+struct Step<'a> {
+    config: &'a Config,
+    rate: f64,
+    iteration: u64,
+    objective: f64,
+}
+
+impl Step<'_> {
+    fn take(
+        self,
+        component: &mut crate::family::Gaussian,
+        carried: &mut Carried,
+        moments: &Moments,
+        value: &mut f64,
+        scratch: &mut crate::Scratch,
+    ) -> StepInfo {
+        let Step { config, rate, iteration, objective } = self;
+        let (grad, hess) = (&moments.grad[..], &moments.hess[..]);
+        match config.rule {
+            Rule::Plain => plain::step(component, grad, hess, rate, scratch),
+            Rule::Improved => improved::step(component, grad, hess, rate, config.step_cap, scratch),
+            Rule::TrustRegion => {
+                if !carried.objective.is_nan() {
+                    carried.bound = trust_region::adapt(carried.bound, objective > carried.objective);
+                }
+                carried.objective = objective;
+                trust_region::step(component, grad, hess, carried.bound, scratch)
+            }
+            Rule::Momentum => {
+                let settings = momentum::Momentum {
+                    rate,
+                    momentum: config.momentum,
+                    curvature_rate: config.curvature_rate(),
+                    damping: config.damping,
+                    iteration,
+                };
+                momentum::step(component, &mut carried.velocity, grad, hess, settings, scratch)
+            }
+            Rule::Adam => {
+                let gradients = (moments.value, grad, hess);
+                let (info, logit) =
+                    adam::step(component, &mut carried.adam, gradients, rate, config.momentum, iteration, scratch);
+                *value = logit;
+                info
+            }
+        }
+    }
+}

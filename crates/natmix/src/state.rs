@@ -1,0 +1,138 @@
+//! All that a run carries from one iteration to the next: what a checkpoint holds.
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::estimate::trick::Coefficients;
+use crate::family::{Full, Gaussian, Mixture, Precision};
+use crate::noise::{Noise, Purpose};
+use crate::rule::adam::AdamState;
+use crate::rule::Rule;
+use crate::stop::History;
+use crate::target::Shape;
+
+/// A run between two iterations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub(crate) mixture: Mixture,
+    pub(crate) iteration: u64,
+    pub(crate) evals: u64,
+    pub(crate) dropped: u64,
+    pub(crate) seconds: f64,
+    /// Iterations in a row, and points in them, without a single usable one.
+    pub(crate) barren: (u64, u64),
+    pub(crate) history: History,
+    pub(crate) best: Option<Best>,
+    pub(crate) carried: Vec<Carried>,
+}
+
+/// What one component carries along.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Carried {
+    /// KL bound of the trust region.
+    pub bound: f64,
+    /// Own objective `E_k[b] + log w_k` of the previous iteration; NaN before the first.
+    pub objective: f64,
+    pub trick: Coefficients,
+    /// Momentum, if the rule has any.
+    pub velocity: Vec<f64>,
+    pub adam: AdamState,
+}
+
+/// The best mixture met, by the mean of the latest ELBO estimates.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Best {
+    pub mixture: Mixture,
+    pub elbo: f64,
+    pub se: f64,
+}
+
+impl State {
+    /// A fresh state around a first mixture.
+    pub(crate) fn new(mixture: Mixture, config: &Config) -> Self {
+        let (dim, shape) = (mixture.dim(), mixture.shape());
+        let carried = Carried {
+            bound: config.trust_region,
+            objective: f64::NAN,
+            trick: config.entropy_trick.start(config.draws),
+            velocity: vec![0.0; if config.rule == Rule::Momentum { dim } else { 0 }],
+            adam: match config.rule {
+                Rule::Adam => AdamState::new(dim, shape.len(dim)),
+                _ => AdamState { first: Vec::new(), second: Vec::new() },
+            },
+        };
+        Self {
+            carried: vec![carried; mixture.len()],
+            mixture,
+            iteration: 0,
+            evals: 0,
+            dropped: 0,
+            seconds: 0.0,
+            barren: (0, 0),
+            history: History::default(),
+            best: None,
+        }
+    }
+
+    /// The mixture as it stands.
+    pub fn mixture(&self) -> &Mixture {
+        &self.mixture
+    }
+    /// Iterations done.
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+    /// Points at which the target was evaluated.
+    pub fn evals(&self) -> u64 {
+        self.evals
+    }
+
+    /// Remembers the present mixture if it is the best so far.
+    pub(crate) fn keep_best(&mut self) {
+        let Some((elbo, se)) = self.history.recent() else { return };
+        match &mut self.best {
+            Some(best) if elbo - se > best.elbo - best.se => {
+                best.mixture.copy_from(&self.mixture);
+                (best.elbo, best.se) = (elbo, se);
+            }
+            Some(_) => {}
+            None => self.best = Some(Best { mixture: self.mixture.clone(), elbo, se }),
+        }
+    }
+}
+
+/// The first mixture: one component sits at the centre of the start, several are drawn around it.
+pub(crate) fn first_mixture(config: &Config, dim: usize) -> Result<Mixture, Error> {
+    let expand = |setting: &'static str, list: &[f64]| match list.len() {
+        1 => Ok(vec![list[0]; dim]),
+        n if n == dim => Ok(list.to_vec()),
+        n => Err(Error::Config { setting, problem: format!("has {n} numbers, but the target has dimension {dim}") }),
+    };
+    let centre = expand("init_mean", &config.init_mean)?;
+    let sd = expand("init_sd", &config.init_sd)?;
+    let components = (0..config.components).map(|k| {
+        let mut mean = vec![0.0; dim];
+        if config.components > 1 {
+            Noise::new(config.seed, Purpose::Start, k as u64, 0, 0).normals(&mut mean);
+        }
+        for ((m, centre), sd) in mean.iter_mut().zip(&centre).zip(&sd) {
+            *m = centre + sd * *m;
+        }
+        Ok(Gaussian::new(mean, precision_from_sd(&sd, config.covariance)?))
+    });
+    Mixture::new(&vec![1.0; config.components], components.collect::<Result<_, Error>>()?)
+}
+
+fn precision_from_sd(sd: &[f64], shape: Shape) -> Result<Precision, Error> {
+    let wrong = |i: usize| Error::Config { setting: "init_sd", problem: format!("{} has no finite square", sd[i]) };
+    match shape {
+        Shape::Diag => {
+            let prec = crate::family::Diag::new(sd.iter().map(|x| (x * x).recip()).collect());
+            prec.map(Precision::Diag).map_err(wrong)
+        }
+        Shape::Full => {
+            let mut factor = vec![0.0; sd.len() * sd.len()];
+            factor.iter_mut().step_by(sd.len() + 1).zip(sd).for_each(|(l, sd)| *l = sd.recip());
+            Ok(Precision::Full(Full::from_factor(sd.len(), factor)))
+        }
+    }
+}

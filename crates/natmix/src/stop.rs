@@ -1,0 +1,199 @@
+//! When to stop: the ELBO's drift against its own Monte-Carlo error.
+//!
+//! The second half of the history is split in two. The drift is the difference of their means, with the standard
+//! error that follows from the larger of the reported and the observed noise. The run has converged when
+//! `|drift| + error <= tolerance`: noise alone cannot end a run, it only makes it longer.
+
+use serde::{Deserialize, Serialize};
+
+/// Most bins that the history keeps; beyond, neighbours are merged, so memory stays bounded.
+const BINS: usize = 128;
+/// Fewest bins from which a drift is computed.
+const FEWEST: usize = 8;
+/// Iterations whose mean stands for an iterate when the best one is chosen.
+const WINDOW: usize = 8;
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// The ELBO's drift fell below the tolerance.
+    Converged,
+    /// The iterations are used up.
+    MaxIterations,
+    /// The evaluations are used up.
+    MaxEvals,
+    /// The time is used up.
+    MaxSeconds,
+    /// An observer asked for it.
+    Cancelled,
+    /// An observer failed; see [`crate::run::Fitted::observer_error`].
+    ObserverFailed,
+}
+
+impl StopReason {
+    /// The name that reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            StopReason::Converged => "converged",
+            StopReason::MaxIterations => "max-iterations",
+            StopReason::MaxEvals => "max-evals",
+            StopReason::MaxSeconds => "max-seconds",
+            StopReason::Cancelled => "cancelled",
+            StopReason::ObserverFailed => "observer-failed",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Bin {
+    count: f64,
+    sum: f64,
+    squares: f64,
+    variance: f64,
+}
+
+/// ELBO estimates so far, in bins of equal numbers of iterations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct History {
+    /// First estimate: sums are taken relative to it, so that their digits last.
+    origin: f64,
+    width: u64,
+    filled: u64,
+    bins: Vec<Bin>,
+    /// The latest estimates, oldest first.
+    recent: Vec<(f64, f64)>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { origin: 0.0, width: 1, filled: 0, bins: Vec::with_capacity(BINS), recent: Vec::with_capacity(WINDOW) }
+    }
+}
+
+impl History {
+    /// Takes in the estimate of an iteration; one that is not finite is passed over.
+    pub fn push(&mut self, elbo: f64, se: f64) {
+        if !elbo.is_finite() || !se.is_finite() {
+            return;
+        }
+        if self.bins.is_empty() {
+            self.origin = elbo;
+        }
+        if self.recent.len() == WINDOW {
+            self.recent.remove(0);
+        }
+        self.recent.push((elbo, se));
+        if self.filled == 0 {
+            if self.bins.len() == BINS {
+                for i in 0..BINS / 2 {
+                    let (a, b) = (self.bins[2 * i], self.bins[2 * i + 1]);
+                    self.bins[i] = Bin {
+                        count: a.count + b.count,
+                        sum: a.sum + b.sum,
+                        squares: a.squares + b.squares,
+                        variance: a.variance + b.variance,
+                    };
+                }
+                self.bins.truncate(BINS / 2);
+                self.width *= 2;
+            }
+            self.bins.push(Bin::default());
+        }
+        let value = elbo - self.origin;
+        if let Some(bin) = self.bins.last_mut() {
+            bin.count += 1.0;
+            bin.sum += value;
+            bin.squares += value * value;
+            bin.variance += se * se;
+        }
+        self.filled = (self.filled + 1) % self.width;
+    }
+
+    /// Drift and its standard error, once there is enough to tell.
+    pub fn drift(&self) -> Option<(f64, f64)> {
+        // An unfinished bin waits.
+        let whole = self.bins.len() - usize::from(self.filled != 0);
+        if whole < FEWEST {
+            return None;
+        }
+        let (early, late) = self.bins[whole / 2..whole].split_at((whole - whole / 2) / 2);
+        let (early, late) = (Half::of(early), Half::of(late));
+        Some((late.mean - early.mean, (early.variance + late.variance).sqrt()))
+    }
+
+    pub fn converged(&self, tolerance: f64) -> bool {
+        self.drift().is_some_and(|(drift, se)| drift.abs() + se <= tolerance)
+    }
+
+    /// Mean of the latest estimates and its standard error.
+    pub fn recent(&self) -> Option<(f64, f64)> {
+        let n = self.recent.len() as f64;
+        (self.recent.len() == WINDOW).then(|| {
+            let mean = self.recent.iter().map(|x| x.0).sum::<f64>() / n;
+            let variance = self.recent.iter().map(|x| x.1 * x.1).sum::<f64>() / (n * n);
+            (mean, variance.sqrt())
+        })
+    }
+}
+
+struct Half {
+    mean: f64,
+    /// Of the mean.
+    variance: f64,
+}
+
+impl Half {
+    fn of(bins: &[Bin]) -> Self {
+        let total = |part: fn(&Bin) -> f64| bins.iter().map(part).sum::<f64>();
+        let n = total(|bin| bin.count);
+        let mean = total(|bin| bin.sum) / n;
+        let observed = (total(|bin| bin.squares) / n - mean * mean).max(0.0) * n / (n - 1.0).max(1.0);
+        Self { mean, variance: observed.max(total(|bin| bin.variance) / n) / n }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flat_line_converges_at_once_and_a_slope_does_not() {
+        let (mut flat, mut slope) = (History::default(), History::default());
+        for i in 0..FEWEST {
+            flat.push(-3.0, 0.0);
+            slope.push(-1e6 + 0.1 * i as f64, 0.0);
+        }
+        assert!(flat.converged(1e-12));
+        assert!(!slope.converged(0.01));
+        let (drift, _) = slope.drift().unwrap();
+        assert!((drift - 0.2).abs() < 1e-9, "{drift}");
+    }
+
+    #[test]
+    fn noise_delays_but_does_not_fake_convergence() {
+        let mut history = History::default();
+        let mut first = None;
+        for i in 0..20_000 {
+            // A deterministic wobble of size one.
+            history.push((i as f64 * 2.399_963).sin(), 0.7);
+            if first.is_none() && history.converged(0.05) {
+                first = Some(i);
+            }
+        }
+        assert!(first.is_some_and(|i| i > 500), "{first:?}");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_nothing_is_lost() {
+        let mut history = History::default();
+        for i in 0..1_000 {
+            history.push(f64::from(i), 0.1);
+        }
+        assert!(history.bins.len() <= BINS);
+        assert_eq!(history.bins.iter().map(|bin| bin.count).sum::<f64>(), 1000.0);
+        assert_eq!(history.recent().unwrap().0, 995.5);
+        history.push(f64::NAN, 1.0);
+        assert_eq!(history.recent().unwrap().0, 995.5);
+    }
+}
