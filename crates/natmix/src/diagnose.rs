@@ -13,7 +13,7 @@
 
 use crate::error::Error;
 use crate::estimate::ScratchPool;
-use crate::family::{log_sum_exp, Mixture};
+use crate::family::{Mixture, log_sum_exp};
 use crate::noise::{Noise, Purpose};
 use crate::psis::{self, Psis};
 use crate::target::{EvalOut, Points, Rows, Target, TargetError};

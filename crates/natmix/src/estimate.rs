@@ -17,6 +17,7 @@ pub mod trick;
 
 pub use trick::Trick;
 
+use crate::error::Error;
 use crate::family::Mixture;
 use crate::target::{Curvature, Rows, Shape, Target};
 use crate::workspace::Scratch;
@@ -101,6 +102,53 @@ pub(crate) struct Setup<'a> {
     /// Whether a component's points serve all components, through `delta_k`.
     pub shared: bool,
     pub scratch: &'a ScratchPool,
+}
+
+/// Estimates the moments of component `k` from points of your own: a quadrature rule, or draws that you keep.
+/// `weights` go with expectations under `N_k` and need not sum to one; `trick` is the coefficient of the entropy trick.
+///
+/// ```
+/// use natmix::estimate::{moments_from, Estimator};
+/// use natmix::family::{Gaussian, Mixture};
+/// let (q, p) = (Gaussian::isotropic(vec![0.0], 1.0), Gaussian::isotropic(vec![3.0], 0.5));
+/// // Two points of Gauss-Hermite quadrature integrate cubics exactly.
+/// let moments = moments_from(&Mixture::single(p), &Mixture::single(q), 0, &[-1.0, 1.0], &[0.5, 0.5], Estimator::Stein, 0.0);
+/// assert_eq!(moments.unwrap().grad, [12.0]);
+/// ```
+pub fn moments_from(
+    target: &dyn Target,
+    q: &Mixture,
+    k: usize,
+    points: &[f64],
+    weights: &[f64],
+    estimator: Estimator,
+    trick: f64,
+) -> Result<Moments, Error> {
+    if k >= q.len() || points.len() != weights.len() * q.dim() || points.is_empty() || target.dim() != q.dim() {
+        return Err(Error::InvalidInput(format!(
+            "component {k} of {}, {} numbers for {} points of dimension {}, target of dimension {}",
+            q.len(),
+            points.len(),
+            weights.len(),
+            q.dim(),
+            target.dim()
+        )));
+    }
+    if estimator == Estimator::Score {
+        return Err(Error::Config { setting: "estimator", problem: "score gives no moments of b".into() });
+    }
+    let scratch = ScratchPool::new(1);
+    let setup = Setup { target, rows: Rows::All, q, estimator, shared: false, scratch: &scratch };
+    let tricks = vec![trick::Coefficients { value: trick, grad: trick }; q.len()];
+    let mut cells: Vec<cell::Cell> = (0..q.len()).map(|_| cell::Cell::default()).collect();
+    cells[k].take_points(points, weights);
+    cells[k].evaluate(&setup, k, &tricks, false);
+    if let Some(error) = cells[k].take_error() {
+        return Err(error.into());
+    }
+    let mut moments = Moments::new(q.dim(), q.shape());
+    scratch.with(|scratch| cell::reduce(&mut moments, &cells, &setup, k, tricks[k], scratch));
+    Ok(moments)
 }
 
 /// One pool of buffers a thread.

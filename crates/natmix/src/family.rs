@@ -11,8 +11,8 @@ pub mod mixture;
 pub use diag::Diag;
 pub use full::Full;
 pub use gaussian::{Gaussian, Precision};
-pub use mixture::{Covariances, Mixture};
 pub(crate) use mixture::Block;
+pub use mixture::{Covariances, Mixture};
 
 /// `log(2 pi)`.
 pub(crate) const LOG_TAU: f64 = 1.837_877_066_409_345_5;

@@ -58,14 +58,7 @@ pub fn whiten(y: &mut [f64], quad: &mut [f64], z: &[f64], mean: &[f64], l: &[f64
 
 /// `D` fixes the dimension at compile time; zero leaves it to `mean`.
 #[inline(always)]
-fn whiten_blocks<const D: usize>(
-    y: &mut [f64],
-    quad: &mut [f64],
-    z: &[f64],
-    mean: &[f64],
-    l: &[f64],
-    stride: usize,
-) {
+fn whiten_blocks<const D: usize>(y: &mut [f64], quad: &mut [f64], z: &[f64], mean: &[f64], l: &[f64], stride: usize) {
     let d = if D == 0 { mean.len() } else { D };
     let mut delta = [[0.0; LANES]; MAX_DIM];
     for at in (0..stride).step_by(LANES) {

@@ -1,5 +1,5 @@
 //! Bayesian inference by natural-gradient variational inference with Gaussian mixtures.
-#![doc = "\n"]
+#![forbid(unsafe_code)]
 
 pub mod autodiff;
 pub mod config;
@@ -21,6 +21,7 @@ pub mod state;
 pub mod stop;
 pub mod target;
 pub mod targets;
+pub mod testing;
 pub mod transform;
 mod workspace;
 
@@ -28,6 +29,6 @@ pub use config::{Config, Source};
 pub use diagnose::diagnose;
 pub use error::Error;
 pub use method::Method;
-pub use run::{fit, Fit, Fitted};
+pub use run::{Fit, Fitted, fit};
 pub use state::State;
 pub use workspace::Scratch;

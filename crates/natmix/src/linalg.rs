@@ -73,14 +73,7 @@ pub fn product(
 }
 
 /// `out = alpha * a * b'`, added to `out` if `add`; `a` is m x k, `b` n x k.
-pub fn product_bt(
-    out: &mut [f64],
-    add: bool,
-    alpha: f64,
-    a: &[f64],
-    b: &[f64],
-    (m, k, n): (usize, usize, usize),
-) {
+pub fn product_bt(out: &mut [f64], add: bool, alpha: f64, a: &[f64], b: &[f64], (m, k, n): (usize, usize, usize)) {
     let accum = if add { Accum::Add } else { Accum::Replace };
     matmul(mat_mut(out, m, n), accum, mat(a, m, k), mat(b, n, k).transpose(), alpha, Par::Seq);
 }
@@ -208,11 +201,8 @@ pub fn cholesky(a: &mut [f64], d: usize, memory: &mut Memory) -> Result<(), usiz
         if let Some(bad) = a[..d * d].iter().position(|x| !x.is_finite()) {
             return Err(bad / d);
         }
-        let stack = memory.stack(cholesky::llt::factor::cholesky_in_place_scratch::<f64>(
-            d,
-            Par::Seq,
-            Default::default(),
-        ));
+        let stack =
+            memory.stack(cholesky::llt::factor::cholesky_in_place_scratch::<f64>(d, Par::Seq, Default::default()));
         let factored = cholesky::llt::factor::cholesky_in_place(
             mat_mut(a, d, d),
             Default::default(),
@@ -271,13 +261,7 @@ pub fn lower_from_stack(l: &mut [f64], a: &mut [f64], rows: usize, d: usize, mem
         ]);
         let (mut coefficients, stack) = memory.stack(need).make_with::<f64>(block * d, |_| 0.0);
         let coefficients = MatMut::from_column_major_slice_mut(&mut coefficients, block, d);
-        qr::no_pivoting::factor::qr_in_place(
-            mat_mut(a, rows, d),
-            coefficients,
-            Par::Seq,
-            stack,
-            Default::default(),
-        );
+        qr::no_pivoting::factor::qr_in_place(mat_mut(a, rows, d), coefficients, Par::Seq, stack, Default::default());
     }
     let mut good = true;
     for i in 0..d {
@@ -327,13 +311,7 @@ fn householder_r(a: &mut [f64], rows: usize, d: usize) {
 
 /// Eigenvalues (rising) and orthonormal eigenvectors (columns of `vectors`) of symmetric `a`; reads
 /// its lower triangle. Returns false where the iteration fails, as it does on non-finite input.
-pub fn symmetric_eigen(
-    values: &mut [f64],
-    vectors: &mut [f64],
-    a: &[f64],
-    d: usize,
-    memory: &mut Memory,
-) -> bool {
+pub fn symmetric_eigen(values: &mut [f64], vectors: &mut [f64], a: &[f64], d: usize, memory: &mut Memory) -> bool {
     if a[..d * d].iter().any(|x| !x.is_finite()) {
         return false;
     }

@@ -34,7 +34,11 @@ impl Method {
         (Method::Ngvi, "ngvi", "natural-gradient VI: Stein curvature, plain step; needs gradients"),
         (Method::Von, "von", "variational online Newton: exact Hessian, plain step"),
         (Method::Vogn, "vogn", "variational online Gauss-Newton: squared per-example gradients, minibatches, momentum"),
-        (Method::MixtureDraws, "mixture-draws", "mixture of Gaussians, points drawn from the mixture (Lin et al. 2019)"),
+        (
+            Method::MixtureDraws,
+            "mixture-draws",
+            "mixture of Gaussians, points drawn from the mixture (Lin et al. 2019)",
+        ),
         (
             Method::ComponentDraws,
             "component-draws",
@@ -60,7 +64,7 @@ impl Method {
                 max_iterations: 100_000,
                 ..base
             },
-            Method::Ngvi => Config { rule: Rule::Plain, ..base },
+            Method::Ngvi => Config { rule: Rule::Plain, rate: 0.1, ..base },
             Method::Von => Config { estimator: Estimator::Exact, rule: Rule::Plain, ..base },
             Method::Vogn => Config {
                 covariance: Shape::Diag,

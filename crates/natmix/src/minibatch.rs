@@ -60,10 +60,15 @@ mod tests {
             assert_eq!(seen, (0..10).collect::<Vec<u32>>());
         }
         let later = rows_of(7);
-        assert_eq!(later, Minibatches::new(10, 4, 3).map(|mut b| match b.rows(7) {
-            Rows::Subset(rows) => rows.to_vec(),
-            Rows::All => Vec::new(),
-        }).unwrap());
+        assert_eq!(
+            later,
+            Minibatches::new(10, 4, 3)
+                .map(|mut b| match b.rows(7) {
+                    Rows::Subset(rows) => rows.to_vec(),
+                    Rows::All => Vec::new(),
+                })
+                .unwrap()
+        );
         assert_ne!(rows_of(0), rows_of(3));
     }
 }

@@ -21,8 +21,8 @@ use crate::state::State;
 use serde::Serialize;
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One iteration, just after its updates.
 #[derive(Debug)]

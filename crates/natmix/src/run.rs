@@ -10,17 +10,17 @@
 //! ```
 
 use crate::config::{Config, Source};
-use crate::diagnose::{diagnose_in_pool, Diagnostics};
+use crate::diagnose::{Diagnostics, diagnose_in_pool};
 use crate::draws::Key;
 use crate::error::Error;
-use crate::estimate::cell::{elbo, reduce, Cell};
+use crate::estimate::cell::{Cell, elbo, reduce};
 use crate::estimate::{Moments, ScratchPool, Setup};
 use crate::family::Mixture;
 use crate::minibatch::Minibatches;
 use crate::noise::{Noise, Purpose};
 use crate::observe::{Iteration, Observer};
-use crate::rule::{self, adam, improved, momentum, plain, trust_region, Rule, Skipped, StepInfo, WeightRule};
-use crate::state::{first_mixture, Carried, State};
+use crate::rule::{self, Rule, Skipped, StepInfo, WeightRule, adam, improved, momentum, plain, trust_region};
+use crate::state::{Carried, State, first_mixture};
 use crate::stop::StopReason;
 use crate::target::Target;
 use rayon::prelude::*;
@@ -253,7 +253,8 @@ impl<'a> Runner<'a> {
             }
         };
         let converged = reason == StopReason::Converged;
-        let (mixture, running_elbo) = self.choose();
+        let (mixture, running_elbo) = self.state.choose();
+        let mixture = mixture.clone();
         let diagnostics = match self.config.diagnostic_draws {
             0 => None,
             n => Some(diagnose_in_pool(self.target, &mixture, n, self.config.seed, Some(converged), &self.scratch)?),
@@ -287,17 +288,6 @@ impl<'a> Runner<'a> {
             Some(StopReason::MaxSeconds)
         } else {
             None
-        }
-    }
-
-    /// The present mixture, unless an earlier one was better beyond the noise.
-    fn choose(&self) -> (Mixture, (f64, f64)) {
-        let now = self.state.history.recent();
-        match (&self.state.best, now) {
-            (Some(best), Some((elbo, se))) if best.elbo - elbo > 2.0 * best.se.hypot(se) => {
-                (best.mixture.clone(), (best.elbo, best.se))
-            }
-            (_, now) => (self.state.mixture.clone(), now.unwrap_or((f64::NAN, f64::NAN))),
         }
     }
 
@@ -344,10 +334,10 @@ impl<'a> Runner<'a> {
 
         // ... then every component moves.
         self.count_evals(mean)?;
+        self.state.history.push(mean, se);
+        self.state.keep_best(mean, se);
         self.update();
         self.state.iteration += 1;
-        self.state.history.push(mean, se);
-        self.state.keep_best();
         Ok((mean, se))
     }
 
@@ -363,7 +353,9 @@ impl<'a> Runner<'a> {
                 let mut noise = Noise::new(config.seed, Purpose::Assignment, u64::MAX, self.state.iteration, 0);
                 // Components are drawn in the order of their ids, so that relabelling changes nothing.
                 let heaviest = (0..mixture.len()).max_by(|&a, &b| {
-                    mixture.log_weights()[a].total_cmp(&mixture.log_weights()[b]).then(mixture.ids()[a].cmp(&mixture.ids()[b]))
+                    mixture.log_weights()[a]
+                        .total_cmp(&mixture.log_weights()[b])
+                        .then(mixture.ids()[a].cmp(&mixture.ids()[b]))
                 });
                 for _ in 0..config.components * config.draws_per_component {
                     let mut left = noise.uniform();

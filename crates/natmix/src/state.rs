@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::estimate::trick::Coefficients;
 use crate::family::{Full, Gaussian, Mixture, Precision};
 use crate::noise::{Noise, Purpose};
-use crate::rule::adam::AdamState;
 use crate::rule::Rule;
+use crate::rule::adam::AdamState;
 use crate::stop::History;
 use crate::target::Shape;
 
@@ -38,7 +38,11 @@ pub(crate) struct Carried {
     pub adam: AdamState,
 }
 
-/// The best mixture met, by the mean of the latest ELBO estimates.
+/// Standard errors that are taken off an ELBO before it counts as the best: a maximum over many noisy estimates would
+/// otherwise be mostly noise.
+const CAUTION: f64 = 4.0;
+
+/// The best mixture met, by the ELBO that its own points gave.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Best {
     pub mixture: Mixture,
@@ -86,16 +90,29 @@ impl State {
         self.evals
     }
 
-    /// Remembers the present mixture if it is the best so far.
-    pub(crate) fn keep_best(&mut self) {
-        let Some((elbo, se)) = self.history.recent() else { return };
+    /// Remembers the present mixture, whose ELBO has just been estimated, if it is the best so far.
+    pub(crate) fn keep_best(&mut self, elbo: f64, se: f64) {
+        if !(elbo.is_finite() && se.is_finite()) {
+            return;
+        }
         match &mut self.best {
-            Some(best) if elbo - se > best.elbo - best.se => {
+            Some(best) if elbo - CAUTION * se > best.elbo - CAUTION * best.se => {
                 best.mixture.copy_from(&self.mixture);
                 (best.elbo, best.se) = (elbo, se);
             }
             Some(_) => {}
             None => self.best = Some(Best { mixture: self.mixture.clone(), elbo, se }),
+        }
+    }
+
+    /// The present mixture, unless an earlier one was better beyond the noise; with ELBO and standard error.
+    pub(crate) fn choose(&self) -> (&Mixture, (f64, f64)) {
+        let now = self.history.recent();
+        match (&self.best, now) {
+            (Some(best), Some((elbo, se))) if best.elbo - CAUTION * best.se > elbo + 2.0 * se => {
+                (&best.mixture, (best.elbo, best.se))
+            }
+            (_, now) => (&self.mixture, now.unwrap_or((f64::NAN, f64::NAN))),
         }
     }
 }

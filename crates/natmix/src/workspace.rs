@@ -20,9 +20,8 @@ impl Scratch {
     /// Lends a buffer of `len` zeros. Give it back with [`Scratch::give`].
     pub fn take(&mut self, len: usize) -> Vec<f64> {
         // The smallest buffer that fits: a large one must not be lost to a small request.
-        let best = (0..self.free.len())
-            .filter(|&i| self.free[i].capacity() >= len)
-            .min_by_key(|&i| self.free[i].capacity());
+        let best =
+            (0..self.free.len()).filter(|&i| self.free[i].capacity() >= len).min_by_key(|&i| self.free[i].capacity());
         let mut buffer = match best {
             Some(i) => self.free.swap_remove(i),
             None => Vec::with_capacity(len),

@@ -4,9 +4,9 @@
 //! radius `r ~ chi(d+2)`, weight `d / r^2` and the rest on the centre the rule is unbiased as well (Genz and
 //! Monahan 1998).
 
+use super::Radius;
 use super::antithetic::mirror;
 use super::orthogonal::directions;
-use super::Radius;
 use crate::noise::Noise;
 use crate::workspace::Scratch;
 

@@ -1,11 +1,11 @@
 //! One component's share of an iteration: its points, their evaluation, and what they add up to.
 
-use super::chunk::{points_per_chunk, Chunk, ChunkPoints};
+use super::chunk::{Chunk, ChunkPoints, points_per_chunk};
 use super::trick::Coefficients;
-use super::{score, stein, Estimator, Moments, Setup};
+use super::{Estimator, Moments, Setup, score, stein};
 use crate::draws::{DrawPlan, Key};
-use crate::family::mixture::add_precision;
 use crate::family::Mixture;
+use crate::family::mixture::add_precision;
 use crate::target::TargetError;
 use crate::workspace::Scratch;
 use rayon::prelude::*;
@@ -31,7 +31,29 @@ impl Cell {
     /// Draws `count` points of component `k`, with weights that sum to `share`, in parallel.
     pub fn draw(&mut self, setup: &Setup<'_>, k: usize, count: usize, share: f64, plan: DrawPlan, key: Key) {
         let d = setup.q.dim();
-        let component = &setup.q.components()[k];
+        self.resize(count, d);
+        if count == 0 {
+            return;
+        }
+        let block = plan.block(d);
+        let drawn = plan.count_without_centre(count);
+        let blocks = self.z[..drawn * d].par_chunks_mut(block * d).zip(self.weight[..drawn].par_chunks_mut(block));
+        blocks.enumerate().for_each(|(at, (eps, weight))| {
+            setup.scratch.with(|scratch| plan.fill(eps, weight, key, at, scratch));
+        });
+        plan.finish(&mut self.z, &mut self.weight);
+        setup.q.components()[k].place(&mut self.z);
+        self.weight.iter_mut().for_each(|w| *w *= share);
+    }
+
+    /// Takes points from elsewhere.
+    pub fn take_points(&mut self, points: &[f64], weights: &[f64]) {
+        self.resize(weights.len(), points.len() / weights.len());
+        self.z.copy_from_slice(points);
+        self.weight.copy_from_slice(weights);
+    }
+
+    fn resize(&mut self, count: usize, d: usize) {
         for (buffer, len) in [
             (&mut self.z, count * d),
             (&mut self.weight, count),
@@ -43,19 +65,6 @@ impl Cell {
         }
         self.per_chunk = points_per_chunk(count);
         self.chunks.resize_with(count.div_ceil(self.per_chunk), Chunk::default);
-        if count == 0 {
-            return;
-        }
-        let centre = count - plan.count_without_centre(count);
-        let block = plan.block(d);
-        let drawn = count - centre;
-        let blocks = self.z[..drawn * d].par_chunks_mut(block * d).zip(self.weight[..drawn].par_chunks_mut(block));
-        blocks.enumerate().for_each(|(at, (eps, weight))| {
-            setup.scratch.with(|scratch| plan.fill(eps, weight, key, at, scratch));
-        });
-        plan.finish(&mut self.z, &mut self.weight);
-        component.place(&mut self.z);
-        self.weight.iter_mut().for_each(|w| *w *= share);
     }
 
     /// Evaluates all points, chunk by chunk, in parallel.

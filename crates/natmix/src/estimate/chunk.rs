@@ -1,7 +1,7 @@
 //! One task of an iteration: a chunk of one component's points through target, mixture and estimator.
 
 use super::trick::Coefficients;
-use super::{score, stein, Estimator, Setup};
+use super::{Estimator, Setup, score, stein};
 use crate::family::Block;
 use crate::lanes;
 use crate::target::{CurvatureSums, EvalOut, Points, TargetError};
@@ -72,8 +72,7 @@ impl Chunk {
         scratch: &mut Scratch,
     ) -> Result<(), TargetError> {
         let (d, n) = (setup.q.dim(), points.weight.len());
-        let Attempt { residual, own: own_density, lift, good } =
-            self.attempt(setup, own, tricks, &points, scratch)?;
+        let Attempt { residual, own: own_density, lift, good } = self.attempt(setup, own, tricks, &points, scratch)?;
         points.residual.copy_from_slice(&residual[..n]);
         points.own.copy_from_slice(&own_density[..n]);
         points.lift.copy_from_slice(&lift[..n]);
@@ -249,13 +248,7 @@ impl Chunk {
         }
     }
 
-    fn curvature_is_finite(
-        &mut self,
-        setup: &Setup<'_>,
-        z: &[f64],
-        curv: &mut [f64],
-        scratch: &mut Scratch,
-    ) -> bool {
+    fn curvature_is_finite(&mut self, setup: &Setup<'_>, z: &[f64], curv: &mut [f64], scratch: &mut Scratch) -> bool {
         let (d, shape) = (setup.q.dim(), setup.q.shape());
         let Some(kind) = setup.estimator.curvature() else { return true };
         let sums = &mut curv[..shape.len(d)];

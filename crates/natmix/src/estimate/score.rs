@@ -13,8 +13,8 @@
 //! The baseline is the mean of `b` over the other draws, so the estimate stays unbiased. It is constant where q = p,
 //! and the noise vanishes there.
 
-use super::cell::Cell;
 use super::Moments;
+use super::cell::Cell;
 use crate::family::{Block, Mixture, Precision};
 use crate::linalg;
 use crate::target::Shape;

@@ -27,6 +27,11 @@ impl Full {
         Ok(Self { dim, prec: prec.to_vec(), factor })
     }
 
+    /// From the matrix and its factor, as they were saved: neither follows from the other to the bit.
+    pub(crate) fn from_parts(dim: usize, prec: Vec<f64>, factor: Vec<f64>) -> Self {
+        Self { dim, prec, factor }
+    }
+
     /// Dimension.
     pub fn dim(&self) -> usize {
         self.dim

@@ -358,9 +358,7 @@ impl Block {
             }
         }
         // A point so far away that every density is zero belongs to nobody: NaN, to be dropped later.
-        for ((resp, log_n), w) in
-            self.resp.chunks_exact_mut(stride).zip(self.log_n.chunks_exact(stride)).zip(log_w)
-        {
+        for ((resp, log_n), w) in self.resp.chunks_exact_mut(stride).zip(self.log_n.chunks_exact(stride)).zip(log_w) {
             for ((r, n), max) in resp.iter_mut().zip(log_n).zip(&self.log_q) {
                 *r = (w + n - max).exp();
             }

@@ -1,6 +1,6 @@
 //! Adam on the Euclidean parameters of black-box VI: logit, mean, and factor with logarithmic diagonal.
 
-use super::{finite, Skipped, StepInfo};
+use super::{Skipped, StepInfo, finite};
 use crate::family::{Gaussian, Precision};
 use crate::workspace::Scratch;
 
@@ -45,9 +45,7 @@ pub fn step(
     let (bias1, bias2) = (1.0 - momentum.powi(t), 1.0 - SECOND.powi(t));
     let mut steps = scratch.take(state.first.len());
     let gradients = std::iter::once(&logit).chain(mean).chain(factor);
-    for (((g, first), second), step) in
-        gradients.zip(&mut state.first).zip(&mut state.second).zip(steps.iter_mut())
-    {
+    for (((g, first), second), step) in gradients.zip(&mut state.first).zip(&mut state.second).zip(steps.iter_mut()) {
         *first = momentum * *first + (1.0 - momentum) * g;
         // A square that overflows would freeze the coordinate for ever.
         *second = (SECOND * *second + (1.0 - SECOND) * g * g).min(f64::MAX);

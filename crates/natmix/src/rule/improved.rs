@@ -12,7 +12,7 @@
 //! assert!((q.precision().matrix()[0] - (1.0 + 0.5 + 0.125)).abs() < 1e-15);
 //! ```
 
-use super::{finite, move_mean, Skipped, StepInfo};
+use super::{Skipped, StepInfo, finite, move_mean};
 use crate::family::{Diag, Full, Gaussian, Precision};
 use crate::linalg;
 use crate::workspace::Scratch;

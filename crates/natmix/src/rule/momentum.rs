@@ -11,7 +11,7 @@
 //! For one component `S - b2 E[hess b] = (1 - b2) S + b2 h` with `h` the positive curvature of `-log p`. The floor
 //! `S/2` keeps the precision positive for every input.
 
-use super::{finite, move_mean, Skipped, StepInfo};
+use super::{Skipped, StepInfo, finite, move_mean};
 use crate::family::{Gaussian, Precision};
 use crate::workspace::Scratch;
 

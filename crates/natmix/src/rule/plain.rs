@@ -10,7 +10,7 @@
 //! assert_eq!((q.mean()[0], q.sd()[0]), (3.0, 0.5));
 //! ```
 
-use super::{finite, move_mean, Skipped, StepInfo};
+use super::{Skipped, StepInfo, finite, move_mean};
 use crate::family::{Gaussian, Precision};
 use crate::workspace::Scratch;
 

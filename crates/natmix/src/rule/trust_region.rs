@@ -18,7 +18,7 @@
 //! assert!((q.kl(&old) - 0.1).abs() < 1e-10);
 //! ```
 
-use super::{finite, move_mean, Skipped, StepInfo};
+use super::{Skipped, StepInfo, finite, move_mean};
 use crate::family::{Diag, Full, Gaussian, Precision};
 use crate::linalg;
 use crate::workspace::Scratch;
@@ -126,14 +126,7 @@ fn diagonal(
     info
 }
 
-fn full(
-    mean: &mut [f64],
-    prec: &mut Full,
-    grad: &[f64],
-    hess: &[f64],
-    bound: f64,
-    scratch: &mut Scratch,
-) -> StepInfo {
+fn full(mean: &mut [f64], prec: &mut Full, grad: &[f64], hess: &[f64], bound: f64, scratch: &mut Scratch) -> StepInfo {
     let d = prec.dim();
     let mut a = scratch.take(d * d);
     let mut b = scratch.take(d * d);

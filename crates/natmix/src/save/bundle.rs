@@ -1,0 +1,264 @@
+//! Named tensors and one JSON document in a safetensors file, written whole or not at all.
+//!
+//! The document stands under the single metadata key `natmix`, so that equal contents give equal bytes:
+//!
+//! ```text
+//! {"format": 1, "kind": "posterior", "content": {...}}
+//! ```
+//!
+//! A file is not believed: its length, header, kind and the type, shape and place of every tensor are checked before
+//! memory is taken for the numbers, and the numbers before anything is made of them.
+
+use crate::error::Error;
+use safetensors::tensor::{Dtype, Metadata, View};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Version of the format that this program writes, and the newest that it reads.
+const FORMAT: u64 = 1;
+/// Metadata key of the document.
+const KEY: &str = "natmix";
+/// Bytes of the number that says how long the header is.
+const PREFIX: u64 = 8;
+/// Longest header.
+const MOST_HEADER: u64 = 16 << 20;
+
+/// Names and shapes of the tensors in a file.
+pub(crate) type Layout = Vec<(String, Vec<usize>)>;
+
+/// What can be kept in a file.
+pub(crate) trait Stored: Sized {
+    /// Its name in files and messages.
+    const KIND: &'static str;
+    /// All but the tensors.
+    type Document: Serialize + DeserializeOwned;
+    /// The tensors that a document calls for; fails with what is wrong in the document.
+    fn layout(document: &Self::Document) -> Result<Layout, String>;
+    /// Puts the whole together; the tensors have the shapes of the layout. Fails with what is wrong in them.
+    fn assemble(document: Self::Document, tensors: Tensors) -> Result<Self, String>;
+}
+
+/// Named tensors.
+#[derive(Debug, Default)]
+pub(crate) struct Tensors(BTreeMap<String, Tensor>);
+
+#[derive(Debug)]
+struct Tensor {
+    shape: Vec<usize>,
+    data: Vec<f64>,
+}
+
+impl Tensors {
+    pub fn add(&mut self, name: &str, shape: Vec<usize>, data: Vec<f64>) {
+        self.0.insert(name.to_owned(), Tensor { shape, data });
+    }
+    /// The numbers of a tensor of the layout.
+    pub fn take(&mut self, name: &str) -> Vec<f64> {
+        self.0.remove(name).map(|tensor| tensor.data).unwrap_or_default()
+    }
+}
+
+impl View for &Tensor {
+    fn dtype(&self) -> Dtype {
+        Dtype::F64
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.data.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into()
+    }
+    fn data_len(&self) -> usize {
+        8 * self.data.len()
+    }
+}
+
+/// The part of the document that every version has.
+#[derive(Deserialize)]
+struct Label {
+    format: u64,
+    kind: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope<'a, T> {
+    format: u64,
+    kind: Cow<'a, str>,
+    content: T,
+}
+
+/// Why a file could not be read.
+enum Problem {
+    Io(io::Error),
+    /// Not such a file: a sentence.
+    Foreign(String),
+    /// Such a file, but broken: where.
+    Damaged(String),
+}
+
+impl Problem {
+    fn into_error(self, file: String) -> Error {
+        match self {
+            Problem::Io(source) => Error::Io { file, source },
+            Problem::Foreign(problem) => Error::BadFile { file, problem },
+            Problem::Damaged(what) => {
+                Error::BadFile { file, problem: format!("is damaged ({what}): use a copy of it, or run the fit again") }
+            }
+        }
+    }
+}
+
+fn foreign(what: &str) -> Problem {
+    Problem::Foreign(format!("is not a file that natmix wrote, or is damaged ({what}): give one that `save` wrote"))
+}
+
+/// The bytes of a file. Fails on what could not be read again.
+pub(crate) fn encode<S: Stored>(document: &S::Document, tensors: &Tensors) -> Result<Vec<u8>, Error> {
+    let refuse = |what: String| Error::InvalidInput(format!("this {} cannot be saved: {what}", S::KIND));
+    let envelope = Envelope { format: FORMAT, kind: S::KIND.into(), content: document };
+    let text = serde_json::to_string(&envelope).map_err(|error| refuse(error.to_string()))?;
+    let metadata = HashMap::from([(KEY.to_owned(), text)]);
+    let bytes = safetensors::serialize(&tensors.0, Some(metadata)).map_err(|error| refuse(error.to_string()))?;
+    match read::<S>(&bytes[..], bytes.len() as u64) {
+        Ok(_) => Ok(bytes),
+        Err(Problem::Foreign(what) | Problem::Damaged(what)) => Err(refuse(what)),
+        Err(Problem::Io(error)) => Err(refuse(error.to_string())),
+    }
+}
+
+/// Writes a file by way of a temporary one beside it: whoever looks sees the old file or the new one, never a part.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let temporary = folder.join(format!(".natmix-{}-{now}-{count}.tmp", std::process::id()));
+    write_and_rename(&temporary, path, bytes).map_err(|source| {
+        // It may never have come into being.
+        let _ = fs::remove_file(&temporary);
+        Error::Io { file: path.display().to_string(), source }
+    })?;
+    // The new name outlasts a power failure only after this; not every system can do it.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+fn write_and_rename(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    drop(file);
+    fs::rename(temporary, path)
+}
+
+/// Reads a file.
+pub(crate) fn read_file<S: Stored>(path: &Path) -> Result<S, Error> {
+    let open = || {
+        // Asked before opening: a pipe would wait for its writer.
+        if !fs::metadata(path).map_err(Problem::Io)?.is_file() {
+            return Err(Problem::Foreign(format!("is not a regular file: give the {} file itself", S::KIND)));
+        }
+        let file = File::open(path).map_err(Problem::Io)?;
+        let len = file.metadata().map_err(Problem::Io)?.len();
+        read(io::BufReader::new(file), len)
+    };
+    open().map_err(|problem| problem.into_error(path.display().to_string()))
+}
+
+/// Reads what would be in a file; `name` stands in messages.
+pub(crate) fn read_bytes<S: Stored>(bytes: &[u8], name: &str) -> Result<S, Error> {
+    read(bytes, bytes.len() as u64).map_err(|problem| problem.into_error(name.to_owned()))
+}
+
+fn read<S: Stored>(mut source: impl Read, len: u64) -> Result<S, Problem> {
+    let header = read_header(&mut source, len)?;
+    let payload = len - PREFIX - header.len() as u64;
+    // Parsing checks that the tensors tile their part of the file, each as long as its shape says.
+    let header: Metadata = serde_json::from_slice(&header).map_err(|error| foreign(&error.to_string()))?;
+    let document = read_document::<S>(&header)?;
+    let layout = S::layout(&document).map_err(Problem::Damaged)?;
+    check_tensors(&header, &layout, payload)?;
+    let mut tensors = Tensors::default();
+    // In the order in which they lie in the file.
+    for name in header.offset_keys() {
+        let Some(info) = header.info(&name) else { continue };
+        let bytes = read_exactly(&mut source, info.data_offsets.1 - info.data_offsets.0)?;
+        let data = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+        tensors.add(&name, info.shape.clone(), data);
+    }
+    S::assemble(document, tensors).map_err(Problem::Damaged)
+}
+
+fn read_header(source: &mut impl Read, len: u64) -> Result<Vec<u8>, Problem> {
+    if len < PREFIX {
+        return Err(foreign("it is too short"));
+    }
+    let mut size = [0; PREFIX as usize];
+    source.read_exact(&mut size).map_err(Problem::Io)?;
+    let size = u64::from_le_bytes(size);
+    if size > MOST_HEADER {
+        return Err(foreign(&format!("its header claims {size} bytes, where {MOST_HEADER} is the most")));
+    }
+    if size > len - PREFIX {
+        return Err(foreign(&format!("its header claims {size} bytes, but only {} are left", len - PREFIX)));
+    }
+    read_exactly(source, size as usize)
+}
+
+fn read_document<S: Stored>(header: &Metadata) -> Result<S::Document, Problem> {
+    let text = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
+    let text = text.ok_or_else(|| foreign("a safetensors file without `natmix` in its metadata"))?;
+    let label: Label = serde_json::from_str(text).map_err(|error| foreign(&error.to_string()))?;
+    if label.format != FORMAT {
+        return Err(Problem::Foreign(format!(
+            "has format {}, but this natmix reads format {FORMAT}: use the version of natmix that wrote it",
+            label.format
+        )));
+    }
+    if label.kind != S::KIND {
+        return Err(Problem::Foreign(format!("holds a {}: give a {} instead", label.kind, S::KIND)));
+    }
+    let envelope: Envelope<'_, S::Document> =
+        serde_json::from_str(text).map_err(|error| Problem::Damaged(error.to_string()))?;
+    Ok(envelope.content)
+}
+
+/// Whether a file has the tensors of the layout and nothing else, and they fill it to its last byte.
+fn check_tensors(header: &Metadata, layout: &Layout, payload: u64) -> Result<(), Problem> {
+    let damaged = |what| Err(Problem::Damaged(what));
+    for (name, shape) in layout {
+        match header.info(name) {
+            None => return damaged(format!("tensor `{name}` is missing")),
+            Some(info) if info.dtype != Dtype::F64 => return damaged(format!("tensor `{name}` is not of type F64")),
+            Some(info) if info.shape != *shape => {
+                return damaged(format!("tensor `{name}` has shape {:?} instead of {shape:?}", info.shape));
+            }
+            Some(_) => {}
+        }
+    }
+    if let Some(name) = header.offset_keys().iter().find(|name| layout.iter().all(|(known, _)| known != *name)) {
+        return damaged(format!("tensor `{name}` has no place in it"));
+    }
+    let wanted = header.data_len() as u64;
+    if wanted != payload {
+        return damaged(format!("its numbers should take {wanted} bytes, but there are {payload}"));
+    }
+    Ok(())
+}
+
+fn read_exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| Problem::Io(io::ErrorKind::OutOfMemory.into()))?;
+    source.take(len as u64).read_to_end(&mut bytes).map_err(Problem::Io)?;
+    if bytes.len() == len { Ok(bytes) } else { Err(Problem::Damaged("it ended while it was read".into())) }
+}
