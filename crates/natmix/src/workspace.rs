@@ -24,7 +24,8 @@ impl Scratch {
             (0..self.free.len()).filter(|&i| self.free[i].capacity() >= len).min_by_key(|&i| self.free[i].capacity());
         let mut buffer = match best {
             Some(i) => self.free.swap_remove(i),
-            None => Vec::with_capacity(len),
+            // Rounded up: requests that vary a little should find the same buffer.
+            None => Vec::with_capacity(len.next_power_of_two()),
         };
         buffer.clear();
         buffer.resize(len, 0.0);

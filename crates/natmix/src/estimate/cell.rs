@@ -19,6 +19,8 @@ pub(crate) struct Cell {
     own: Vec<f64>,
     lift: Vec<f64>,
     chunks: Vec<Chunk>,
+    /// How many chunks this iteration has.
+    active: usize,
     per_chunk: usize,
     /// Weighted mean of `b` with the entropy trick, and the variance of that mean.
     pub mean: f64,
@@ -64,7 +66,11 @@ impl Cell {
             buffer.resize(len, 0.0);
         }
         self.per_chunk = points_per_chunk(count);
-        self.chunks.resize_with(count.div_ceil(self.per_chunk), Chunk::default);
+        self.active = count.div_ceil(self.per_chunk);
+        // Never shortened: a chunk that is idle now keeps its buffers for the next time.
+        if self.chunks.len() < self.active {
+            self.chunks.resize_with(self.active, Chunk::default);
+        }
     }
 
     /// Evaluates all points, chunk by chunk, in parallel.
@@ -72,7 +78,7 @@ impl Cell {
         let (d, c) = (setup.q.dim(), self.per_chunk);
         let results = self.residual.par_chunks_mut(c).zip(self.own.par_chunks_mut(c)).zip(self.lift.par_chunks_mut(c));
         let points = self.z.par_chunks(c * d).zip(self.weight.par_chunks(c));
-        points.zip(results).zip(&mut self.chunks).for_each(|(((z, weight), ((residual, own), lift)), chunk)| {
+        points.zip(results).zip(&mut self.chunks[..self.active]).for_each(|(((z, weight), ((residual, own), lift)), chunk)| {
             chunk.run(setup, k, tricks, ChunkPoints { z, weight, residual, own, lift });
         });
         self.summarise(tricks[k].value, setup.q.components()[k].entropy(), paired);
@@ -107,7 +113,7 @@ impl Cell {
     }
 
     pub fn chunks(&self) -> &[Chunk] {
-        &self.chunks
+        &self.chunks[..self.active]
     }
     pub fn weights(&self) -> &[f64] {
         &self.weight
@@ -119,13 +125,13 @@ impl Cell {
         self.weight.len()
     }
     pub fn evals(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.evals).sum()
+        self.chunks().iter().map(|chunk| chunk.evals).sum()
     }
     pub fn dropped(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.dropped).sum()
+        self.chunks().iter().map(|chunk| chunk.dropped).sum()
     }
     pub fn take_error(&mut self) -> Option<TargetError> {
-        self.chunks.iter_mut().find_map(|chunk| chunk.error.take())
+        self.chunks[..self.active].iter_mut().find_map(|chunk| chunk.error.take())
     }
 
     /// The coefficients that would have been best for these points.
@@ -151,7 +157,7 @@ pub(crate) fn reduce(
     let width = Chunk::width(setup);
     let mut sums = scratch.take(width);
     let (serving, slot) = if setup.shared { (cells, k) } else { (&cells[k..=k], 0) };
-    for chunk in serving.iter().flat_map(|cell| &cell.chunks) {
+    for chunk in serving.iter().flat_map(Cell::chunks) {
         sums.iter_mut().zip(&chunk.sums[slot * width..(slot + 1) * width]).for_each(|(a, b)| *a += b);
     }
     let total: f64 = serving.iter().map(|cell| cell.total).sum();
