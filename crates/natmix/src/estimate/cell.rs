@@ -63,19 +63,26 @@ impl Cell {
             (&mut self.own, count),
             (&mut self.lift, count),
         ] {
+            if buffer.capacity() < len {
+                // Room for twice as many: under mixture draws the number changes from one iteration to the next.
+                buffer.reserve(2 * len - buffer.len());
+            }
             buffer.resize(len, 0.0);
         }
         self.per_chunk = points_per_chunk(count);
         self.active = count.div_ceil(self.per_chunk);
         // Never shortened: a chunk that is idle now keeps its buffers for the next time.
         if self.chunks.len() < self.active {
-            self.chunks.resize_with(self.active, Chunk::default);
+            self.chunks.resize_with(2 * self.active, Chunk::default);
         }
     }
 
     /// Evaluates all points, chunk by chunk, in parallel.
     pub fn evaluate(&mut self, setup: &Setup<'_>, k: usize, tricks: &[Coefficients], paired: bool) {
         let (d, c) = (setup.q.dim(), self.per_chunk);
+        let len = Chunk::len(setup);
+        // Idle ones too, so that they are ready when they are needed.
+        self.chunks.iter_mut().for_each(|chunk| chunk.sums.resize(len, 0.0));
         let results = self.residual.par_chunks_mut(c).zip(self.own.par_chunks_mut(c)).zip(self.lift.par_chunks_mut(c));
         let points = self.z.par_chunks(c * d).zip(self.weight.par_chunks(c));
         points.zip(results).zip(&mut self.chunks[..self.active]).for_each(|(((z, weight), ((residual, own), lift)), chunk)| {

@@ -48,13 +48,15 @@ impl Chunk {
         }
     }
 
+    /// Numbers in `sums`.
+    pub fn len(setup: &Setup<'_>) -> usize {
+        Self::width(setup) * if setup.shared { setup.q.len() } else { 1 }
+    }
+
     /// Evaluates the points of component `own`. A point that fails is left out, and the rest evaluated again where
     /// it could have spoilt a sum.
     pub fn run(&mut self, setup: &Setup<'_>, own: usize, tricks: &[Coefficients], points: ChunkPoints<'_>) {
-        let served = if setup.shared { setup.q.len() } else { 1 };
-        let width = served * Self::width(setup);
-        self.sums.clear();
-        self.sums.resize(width, 0.0);
+        self.sums.fill(0.0);
         (self.evals, self.dropped, self.error) = (0, 0, None);
         setup.scratch.with(|scratch| {
             if let Err(error) = self.evaluate(setup, own, tricks, points, scratch) {
