@@ -2,6 +2,9 @@
 
 use crate::linalg::Memory;
 
+/// Powers of two above a request among which a free buffer is looked for.
+const NEAR: usize = 6;
+
 /// A pool of buffers for one thread of work.
 ///
 /// ```
@@ -12,21 +15,17 @@ use crate::linalg::Memory;
 /// ```
 #[derive(Debug, Default)]
 pub struct Scratch {
-    free: Vec<Vec<f64>>,
+    /// Free buffers by the power of two that they hold: a large one must not be lost to a small request.
+    free: Vec<Vec<Vec<f64>>>,
     pub(crate) memory: Memory,
 }
 
 impl Scratch {
     /// Lends a buffer of `len` zeros. Give it back with [`Scratch::give`].
     pub fn take(&mut self, len: usize) -> Vec<f64> {
-        // The smallest buffer that fits: a large one must not be lost to a small request.
-        let best =
-            (0..self.free.len()).filter(|&i| self.free[i].capacity() >= len).min_by_key(|&i| self.free[i].capacity());
-        let mut buffer = match best {
-            Some(i) => self.free.swap_remove(i),
-            // Rounded up: requests that vary a little should find the same buffer.
-            None => Vec::with_capacity(len.next_power_of_two()),
-        };
+        let class = len.next_power_of_two().trailing_zeros() as usize;
+        let fitting = self.free.iter_mut().skip(class).take(NEAR).find_map(Vec::pop);
+        let mut buffer = fitting.unwrap_or_else(|| Vec::with_capacity(1 << class));
         buffer.clear();
         buffer.resize(len, 0.0);
         buffer
@@ -34,6 +33,33 @@ impl Scratch {
 
     /// Takes a buffer back for later use.
     pub fn give(&mut self, buffer: Vec<f64>) {
-        self.free.push(buffer);
+        // A buffer from elsewhere may hold any number: it goes where it surely suffices.
+        let Some(class) = buffer.capacity().checked_ilog2() else { return };
+        let class = class as usize;
+        if self.free.len() <= class {
+            self.free.resize_with(class + 1, Vec::new);
+        }
+        self.free[class].push(buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back() {
+        let mut scratch = Scratch::default();
+        let mut buffer = scratch.take(100);
+        buffer[7] = 1.0;
+        let place = buffer.as_ptr();
+        scratch.give(buffer);
+        let small = scratch.take(1);
+        assert_ne!(small.as_ptr(), place);
+        let again = scratch.take(120);
+        assert_eq!(again.as_ptr(), place);
+        assert!(again.iter().all(|x| *x == 0.0));
+        scratch.give(Vec::new());
+        assert_eq!(scratch.take(0), Vec::<f64>::new());
     }
 }
