@@ -30,6 +30,9 @@ use std::time::Instant;
 /// Iterations in a row without a single usable point after which a run gives up.
 const MOST_BARREN: u64 = 20;
 
+/// Numbers up to which room is made for draws that may never be needed.
+const MOST_RESERVED: usize = 1 << 23;
+
 /// A fit in preparation.
 pub struct Fit<'a> {
     target: &'a dyn Target,
@@ -200,11 +203,17 @@ impl<'a> Runner<'a> {
             (Some(size), Some(rows)) => Some(Minibatches::new(rows, size, config.seed)?),
             _ => None,
         };
+        let mut cells: Vec<Cell> = (0..k).map(|_| Cell::default()).collect();
+        let most = k * config.plan().count(config.draws_per_component);
+        if config.source == Source::Mixture && k * most * dim <= MOST_RESERVED {
+            // Any component may get all the draws one day; making room now spares allocations later.
+            cells.iter_mut().for_each(|cell| cell.reserve(most, dim));
+        }
         Ok(Self {
             target,
             scratch: ScratchPool::new(threads),
             batches,
-            cells: (0..k).map(|_| Cell::default()).collect(),
+            cells,
             moments: (0..k).map(|_| Moments::new(dim, shape)).collect(),
             steps: vec![StepInfo::default(); k],
             counts: vec![0; k],

@@ -55,25 +55,22 @@ impl Cell {
         self.weight.copy_from_slice(weights);
     }
 
+    /// Makes room for `count` points of dimension `d`.
+    pub fn reserve(&mut self, count: usize, d: usize) {
+        self.resize(count, d);
+        self.resize(0, d);
+    }
+
     fn resize(&mut self, count: usize, d: usize) {
-        for (buffer, len) in [
-            (&mut self.z, count * d),
-            (&mut self.weight, count),
-            (&mut self.residual, count),
-            (&mut self.own, count),
-            (&mut self.lift, count),
-        ] {
-            if buffer.capacity() < len {
-                // Room for twice as many: under mixture draws the number changes from one iteration to the next.
-                buffer.reserve(2 * len - buffer.len());
-            }
-            buffer.resize(len, 0.0);
+        self.z.resize(count * d, 0.0);
+        for buffer in [&mut self.weight, &mut self.residual, &mut self.own, &mut self.lift] {
+            buffer.resize(count, 0.0);
         }
         self.per_chunk = points_per_chunk(count);
         self.active = count.div_ceil(self.per_chunk);
         // Never shortened: a chunk that is idle now keeps its buffers for the next time.
         if self.chunks.len() < self.active {
-            self.chunks.resize_with(2 * self.active, Chunk::default);
+            self.chunks.resize_with(self.active, Chunk::default);
         }
     }
 

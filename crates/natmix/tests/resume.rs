@@ -1,0 +1,329 @@
+//! A run that was interrupted and resumed, from memory or from a file, equals an unbroken one bit for bit.
+
+mod folder;
+
+use folder::Folder;
+use natmix::checkpoint::{Checkpoint, Checkpointer, read_checkpoint_bytes};
+use natmix::family::{Covariances, Gaussian, Mixture};
+use natmix::observe::{Iteration, Observer};
+use natmix::stop::StopReason;
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::{Config, Error, Fit, Fitted, Method, Scratch};
+use safetensors::SafeTensors;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Linear regression with unit noise and a standard normal prior.
+struct Regression {
+    rows: Vec<([f64; 2], f64)>,
+}
+
+impl Regression {
+    fn new() -> Self {
+        let row = |i: usize| {
+            let x = [1.0, (i as f64 * 0.37).sin()];
+            (x, 0.5 * x[0] - 1.5 * x[1] + 0.3 * (i as f64 * 1.7).cos())
+        };
+        Self { rows: (0..23).map(row).collect() }
+    }
+}
+
+impl Target for Regression {
+    fn dim(&self) -> usize {
+        2
+    }
+
+    fn num_rows(&self) -> Option<usize> {
+        Some(self.rows.len())
+    }
+
+    fn curvatures(&self) -> &[(Curvature, Shape)] {
+        &[(Curvature::Exact, Shape::Diag), (Curvature::Exact, Shape::Full), (Curvature::EmpiricalFisher, Shape::Diag)]
+    }
+
+    fn eval(&self, rows: Rows<'_>, z: Points<'_>, mut out: EvalOut<'_>, _: &mut Scratch) -> Result<(), TargetError> {
+        let all: Vec<u32> = (0..self.rows.len() as u32).collect();
+        let chosen = match rows {
+            Rows::All => &all[..],
+            Rows::Subset(chosen) => chosen,
+        };
+        let scale = self.rows.len() as f64 / chosen.len() as f64;
+        if let Some(curv) = &mut out.curv {
+            curv.sums.fill(0.0);
+        }
+        for (i, z) in z.iter().enumerate() {
+            let mut log_p = -0.5 * (z[0] * z[0] + z[1] * z[1]);
+            let mut grad = [-z[0], -z[1]];
+            let mut hess = [-1.0, 0.0, 0.0, -1.0];
+            let exact = out.curv.as_ref().is_none_or(|curv| curv.kind == Curvature::Exact);
+            for &row in chosen {
+                let (x, y) = self.rows[row as usize];
+                let error = y - x[0] * z[0] - x[1] * z[1];
+                let square = if exact { 1.0 } else { error * error };
+                log_p -= 0.5 * scale * error * error;
+                for a in 0..2 {
+                    grad[a] += scale * error * x[a];
+                    for b in 0..2 {
+                        hess[2 * a + b] -= scale * square * x[a] * x[b];
+                    }
+                }
+            }
+            out.log_p[i] = log_p;
+            if let Some(all_grads) = &mut out.grad {
+                all_grads[2 * i..2 * i + 2].copy_from_slice(&grad);
+            }
+            if let Some(curv) = &mut out.curv {
+                let entries = match curv.shape {
+                    Shape::Diag => vec![hess[0], hess[3]],
+                    Shape::Full => hess.to_vec(),
+                };
+                let weights = curv.weights[i..].iter().step_by(out.log_p.len());
+                for (weight, sum) in weights.zip(curv.sums.chunks_exact_mut(entries.len())) {
+                    sum.iter_mut().zip(&entries).for_each(|(sum, entry)| *sum += weight * entry);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn three_modes() -> Mixture {
+    let means = [vec![-2.0, 0.0], vec![2.0, 1.0], vec![0.0, 3.0]];
+    let covariances = [
+        vec![vec![0.5, 0.2], vec![0.2, 0.4]],
+        vec![vec![1.0, -0.3], vec![-0.3, 0.5]],
+        vec![vec![0.3, 0.0], vec![0.0, 0.8]],
+    ];
+    Mixture::from_moments(&[0.5, 0.3, 0.2], &means, Covariances::Full(&covariances)).unwrap()
+}
+
+struct BreakAt(u64);
+
+impl Observer for BreakAt {
+    fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        Ok(if it.iteration == self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+}
+
+/// Everything in a state but the clock, by name, as bytes: NaN and minus zero count.
+fn numbers(fitted: &Fitted) -> BTreeMap<String, Vec<u8>> {
+    let checkpoint = Checkpoint { state: fitted.state.clone(), config: fitted.config.clone() };
+    let bytes = checkpoint.to_bytes().unwrap();
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    let document = header.metadata().as_ref().unwrap()["natmix"].clone();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let mut numbers: BTreeMap<_, _> =
+        tensors.iter().map(|(name, tensor)| (name.to_owned(), tensor.data().to_vec())).collect();
+    numbers.insert("document".into(), document.into_bytes());
+    assert!(numbers.remove("seconds").is_some());
+    numbers
+}
+
+fn assert_same(resumed: &Fitted, unbroken: &Fitted, case: &str) {
+    for (name, expected) in numbers(unbroken) {
+        assert_eq!(numbers(resumed)[&name], expected, "{case}: {name}");
+    }
+    let rest = |fitted: &Fitted| {
+        (
+            fitted.mixture.clone(),
+            fitted.diagnostics.clone(),
+            fitted.stop,
+            fitted.iterations,
+            fitted.evals,
+            fitted.dropped,
+        )
+    };
+    assert_eq!(rest(resumed), rest(unbroken), "{case}");
+    let bits = |fitted: &Fitted| (fitted.running_elbo.0.to_bits(), fitted.running_elbo.1.to_bits());
+    assert_eq!(bits(resumed), bits(unbroken), "{case}");
+}
+
+/// A fit from a mixture, or from where the settings say.
+fn begin<'a>(target: &'a dyn Target, config: &Config, start: Option<&Mixture>) -> Fit<'a> {
+    let fit = Fit::new(target, config.clone());
+    match start {
+        Some(mixture) => fit.start(mixture.clone()),
+        None => fit,
+    }
+}
+
+fn check(target: &dyn Target, config: &Config, break_at: u64, every: u64, case: &str) -> Fitted {
+    check_from(None, target, config, (break_at, every), case)
+}
+
+/// Runs unbroken; broken at an iteration and resumed from memory; and from the file of the last checkpoint before.
+fn check_from(
+    start: Option<&Mixture>,
+    target: &dyn Target,
+    config: &Config,
+    (break_at, every): (u64, u64),
+    case: &str,
+) -> Fitted {
+    let folder = Folder::new(&format!("resume-{case}"));
+    let path = folder.file("checkpoint.safetensors");
+    let unbroken = begin(target, config, start).run().unwrap();
+    assert!(unbroken.iterations > break_at, "{case} ended too early to be broken");
+
+    let broken = begin(target, config, start)
+        .observe(&mut Checkpointer::new(&path, every))
+        .observe(&mut BreakAt(break_at))
+        .run()
+        .unwrap();
+    assert_eq!((broken.stop.reason, broken.iterations), (StopReason::Cancelled, break_at), "{case}");
+    let resumed = Fit::new(target, config.clone()).resume(broken.state).run().unwrap();
+    assert_same(&resumed, &unbroken, case);
+
+    let bytes = std::fs::read(&path).unwrap();
+    let checkpoint = Checkpoint::load(&path).unwrap();
+    assert_eq!(checkpoint.to_bytes().unwrap(), bytes, "{case}: a second trip through the file");
+    assert_eq!(checkpoint.config, *config, "{case}");
+    assert_eq!(checkpoint.state.iteration(), break_at / every * every, "{case}");
+    let resumed = Fit::new(target, checkpoint.config).resume(checkpoint.state).run().unwrap();
+    assert_same(&resumed, &unbroken, case);
+    unbroken
+}
+
+fn short(method: Method) -> Config {
+    Config {
+        draws_per_component: 12,
+        max_iterations: 22,
+        tolerance: 1e-300,
+        diagnostic_draws: 300,
+        seed: 11,
+        threads: 2,
+        ..Config::new(method)
+    }
+}
+
+#[test]
+fn every_method_with_one_and_three_components_of_either_shape() {
+    let modes = three_modes();
+    let regression = Regression::new();
+    for (method, name, _) in Method::ALL {
+        for components in [1, 3] {
+            for covariance in [Shape::Diag, Shape::Full] {
+                let case = format!("{name}-{components}-{}", covariance.name());
+                let config = Config { components, covariance, ..short(method) };
+                if method == Method::Vogn {
+                    if covariance == Shape::Diag {
+                        let config = Config { minibatch: Some(5), ..config };
+                        let unbroken = check(&regression, &config, 7, 7, &case);
+                        assert!(numbers(&unbroken)["velocities"].iter().any(|byte| *byte != 0));
+                    }
+                    continue;
+                }
+                let unbroken = check(&modes, &config, 7, 7, &case);
+                let numbers = numbers(&unbroken);
+                assert!(numbers.contains_key("best_means"), "{case}: no best mixture was kept");
+                assert_eq!(numbers["adam_second"].is_empty(), method != Method::Bbvi, "{case}");
+                // The last checkpoint is older than the break.
+                check(&modes, &config, 8, 3, &case);
+            }
+        }
+    }
+}
+
+#[test]
+fn minibatches_and_fitted_tricks() {
+    let config = Config {
+        minibatch: Some(4),
+        entropy_trick: natmix::estimate::Trick::Fitted,
+        draws: natmix::draws::Plan::Independent,
+        draws_per_component: 40,
+        ..short(Method::ComponentDraws)
+    };
+    check(&Regression::new(), &config, 7, 5, "minibatch-full");
+    check(&Regression::new(), &Config { components: 3, ..config.clone() }, 7, 5, "minibatch-mixture");
+    let config = Config { components: 2, minibatch: None, ..config };
+    let unbroken = check(&three_modes(), &config, 7, 5, "fitted-trick");
+    let numbers = numbers(&unbroken);
+    assert_ne!(numbers["value_tricks"], numbers["grad_tricks"]);
+}
+
+#[test]
+fn components_in_another_order_keep_their_ids() {
+    let modes = three_modes();
+    let config = Config { components: 3, ..short(Method::MixtureDraws) };
+    let first = Fit::new(&modes, Config { max_iterations: 1, ..config.clone() }).run().unwrap().state.mixture().clone();
+    let unbroken = check_from(Some(&first.reordered(&[2, 0, 1])), &modes, &config, (7, 5), "reordered");
+    assert_eq!(unbroken.state.mixture().ids(), [2, 0, 1]);
+}
+
+/// Long enough for bins of the history to be merged several times, and broken within one; ends by convergence.
+#[test]
+fn a_long_history_ends_at_the_same_iteration() {
+    let target = Mixture::single(Gaussian::isotropic(vec![3.0], 0.5));
+    let config = Config {
+        draws_per_component: 4,
+        draws: natmix::draws::Plan::Independent,
+        entropy_trick: natmix::estimate::Trick::Off,
+        rate: 0.005,
+        tolerance: 0.01,
+        diagnostic_draws: 100,
+        ..Config::new(Method::Ngvi)
+    };
+    let unbroken = check(&target, &config, 601, 587, "long");
+    assert_eq!(unbroken.stop.reason, StopReason::Converged);
+}
+
+#[test]
+fn damaged_checkpoints_are_refused_or_valid() {
+    let modes = three_modes();
+    let fitted = Fit::new(&modes, Config { components: 3, ..short(Method::Bbvi) }).run().unwrap();
+    let bytes = Checkpoint { state: fitted.state, config: fitted.config }.to_bytes().unwrap();
+    for len in 0..bytes.len() {
+        assert!(matches!(read_checkpoint_bytes(&bytes[..len]), Err(Error::BadFile { .. })), "{len}");
+    }
+    for at in 0..bytes.len() {
+        for mask in [1, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= mask;
+            match read_checkpoint_bytes(&damaged) {
+                Ok(checkpoint) => assert!(checkpoint.to_bytes().is_ok(), "{at}"),
+                Err(error) => assert!(matches!(error, Error::BadFile { .. }), "{at}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn impossible_histories_and_counters_are_refused() {
+    let modes = three_modes();
+    let fitted = Fit::new(&modes, short(Method::ComponentDraws)).run().unwrap();
+    let bytes = Checkpoint { state: fitted.state, config: fitted.config }.to_bytes().unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    for (from, to, message) in [
+        ("\\\"filled\\\":0,", "\\\"filled\\\":9,", "history"),
+        ("\\\"width\\\":1,", "\\\"width\\\":3,", "history"),
+        ("\\\"iteration\\\":22,", "\\\"iteration\\\":9e", "damaged"),
+        ("\\\"components\\\":1,", "\\\"components\\\":2,", "number or shape"),
+        ("\\\"rate\\\":0.3,", "\\\"rate\\\":-.3,", "damaged"),
+        ("\\\"rate\\\":0.3,", "\\\"rate\\\":0.0,", "`rate`"),
+    ] {
+        let at = text.find(from).unwrap_or_else(|| panic!("{from} is not in the file"));
+        let mut damaged = bytes.clone();
+        damaged[at..at + to.len()].copy_from_slice(to.as_bytes());
+        let error = read_checkpoint_bytes(&damaged).unwrap_err().to_string();
+        assert!(error.contains(message), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_ends_the_run_but_keeps_its_result() {
+    let modes = three_modes();
+    let folder = Folder::new("resume-unwritable");
+    let path = folder.file("missing").join("checkpoint");
+    let fitted =
+        Fit::new(&modes, short(Method::ComponentDraws)).observe(&mut Checkpointer::new(&path, 4)).run().unwrap();
+    assert_eq!((fitted.stop.reason, fitted.iterations), (StopReason::ObserverFailed, 4));
+    assert!(matches!(fitted.observer_error, Some(Error::Io { file, .. }) if file == path.display().to_string()));
+}
+
+#[test]
+fn posteriors_and_checkpoints_are_not_mistaken_for_each_other() {
+    let modes = three_modes();
+    let fitted = Fit::new(&modes, short(Method::ComponentDraws)).run().unwrap();
+    let checkpoint = Checkpoint { state: fitted.state, config: fitted.config }.to_bytes().unwrap();
+    let error = natmix::save::read_posterior_bytes(&checkpoint).unwrap_err().to_string();
+    assert_eq!(error, "posterior: holds a checkpoint: give a posterior instead");
+}

@@ -1,0 +1,405 @@
+//! Posteriors survive a file to the bit; whatever else a file may be is refused with a reason.
+
+mod folder;
+
+use folder::Folder;
+use natmix::family::{Covariances, Gaussian, Mixture};
+use natmix::save::{Posterior, read_posterior_bytes};
+use natmix::{Config, Error, Fit, Method};
+use serde_json::{Value, json};
+
+fn full(count: usize, dim: usize) -> Mixture {
+    let mean = |k: usize| (0..dim).map(|i| ((k * dim + i) as f64).sin() / 3.0).collect();
+    let covariance = |k: usize| {
+        let entry = |i: usize, j: usize| if i == j { 1.0 + k as f64 } else { 0.3 / (1.0 + i.abs_diff(j) as f64) };
+        (0..dim).map(|i| (0..dim).map(|j| entry(i, j)).collect()).collect()
+    };
+    let weights: Vec<f64> = (0..count).map(|k| 1.0 / (k + 1) as f64).collect();
+    let (means, covariances): (Vec<_>, Vec<_>) = (0..count).map(|k| (mean(k), covariance(k))).unzip();
+    Mixture::from_moments(&weights, &means, Covariances::Full(&covariances)).unwrap()
+}
+
+fn diag(count: usize, dim: usize) -> Mixture {
+    let component = |k: usize| Gaussian::isotropic(vec![0.1 - k as f64; dim], 0.7 / (k + 1) as f64);
+    Mixture::new(&vec![0.1; count], (0..count).map(component).collect()).unwrap()
+}
+
+fn posterior(mixture: Mixture) -> Posterior {
+    let names = (0..mixture.dim()).map(|i| format!("z{i}")).collect();
+    Posterior { mixture, parameter_names: names, details: json!({"seed": 3}) }
+}
+
+fn bad_file(bytes: &[u8]) -> String {
+    match read_posterior_bytes(bytes) {
+        Err(Error::BadFile { problem, .. }) => problem,
+        other => panic!("expected a bad file, found {other:?}"),
+    }
+}
+
+/// Whatever is accepted must be a posterior like any other.
+fn check_valid(posterior: &Posterior) {
+    let Posterior { mixture, .. } = posterior;
+    assert!((mixture.weights().iter().sum::<f64>() - 1.0).abs() < 1e-8);
+    for component in mixture.components() {
+        assert!(component.mean().iter().all(|x| x.is_finite()) && component.log_norm().is_finite());
+        let _ = mixture.log_density(component.mean());
+    }
+    let again = read_posterior_bytes(&posterior.to_bytes().unwrap()).unwrap();
+    assert_eq!(again, *posterior);
+}
+
+/// Takes the header of a file apart, changes it and puts a file together again.
+fn with_header(bytes: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    let len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: Value = serde_json::from_slice(&bytes[8..8 + len]).unwrap();
+    change(&mut header);
+    assemble(&header.to_string(), &bytes[8 + len..])
+}
+
+fn with_document(bytes: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    with_header(bytes, |header| {
+        let text = &mut header["__metadata__"]["natmix"];
+        let mut document: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+        change(&mut document);
+        *text = document.to_string().into();
+    })
+}
+
+/// Changes the numbers of one tensor.
+fn with_numbers(bytes: &[u8], name: &str, change: impl FnOnce(&mut [f64])) -> Vec<u8> {
+    let len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + len]).unwrap();
+    let offset = |i: usize| 8 + len + header[name]["data_offsets"][i].as_u64().unwrap() as usize;
+    let mut changed = bytes.to_vec();
+    let place = &mut changed[offset(0)..offset(1)];
+    let mut numbers: Vec<f64> = place.chunks_exact(8).map(|x| f64::from_le_bytes(x.try_into().unwrap())).collect();
+    change(&mut numbers);
+    place.chunks_exact_mut(8).zip(&numbers).for_each(|(place, x)| place.copy_from_slice(&x.to_le_bytes()));
+    changed
+}
+
+fn assemble(header: &str, payload: &[u8]) -> Vec<u8> {
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), payload].concat()
+}
+
+#[test]
+fn round_trips_are_exact() {
+    let folder = Folder::new("save-round-trips");
+    let extreme = Mixture::single(Gaussian::isotropic(vec![1e300, -5e-324, -0.0], 1e-150));
+    let uneven = Mixture::new(&[1e-250, 1.0], diag(2, 2).components().to_vec()).unwrap();
+    let target = full(3, 3);
+    let fit = |method| {
+        let config = Config { components: 3, max_iterations: 30, diagnostic_draws: 0, ..Config::new(method) };
+        Fit::new(&target, config).run().unwrap().mixture
+    };
+    let large = full(2, 40);
+    for (i, mixture) in [
+        full(1, 1),
+        full(3, 2),
+        diag(1, 1),
+        diag(4, 3),
+        full(4, 2).reordered(&[2, 0, 3, 1]),
+        extreme,
+        uneven,
+        fit(Method::ComponentDraws),
+        fit(Method::Ngvi),
+        fit(Method::Bbvi),
+        large,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let saved = Posterior {
+            parameter_names: vec!["größe \"x\"\n".into(); i],
+            details: json!({"rate": 0.1 + 0.2, "big": u64::MAX, "nested": [null, {"a": -1e-310}], "text": "\u{0}é"}),
+            mixture,
+        };
+        let path = folder.file(&format!("{i}.safetensors"));
+        saved.save(&path).unwrap();
+        let loaded = Posterior::load(&path).unwrap();
+        assert_eq!(loaded, saved);
+        // Equality does not tell minus zero from zero; bytes do. They are also the same every time.
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(loaded.to_bytes().unwrap(), bytes);
+        assert_eq!(read_posterior_bytes(&bytes).unwrap(), saved);
+        assert_eq!(loaded.mixture.sample(5, 1), saved.mixture.sample(5, 1));
+    }
+    assert_eq!(std::fs::read_dir(&*folder).unwrap().count(), 11, "temporary files were left behind");
+}
+
+#[test]
+fn other_readers_find_row_major_factors() {
+    let mixture = full(2, 3);
+    let bytes = posterior(mixture.clone()).to_bytes().unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let numbers = |name: &str| -> Vec<f64> {
+        let data = tensors.tensor(name).unwrap().data().to_vec();
+        data.chunks_exact(8).map(|x| f64::from_le_bytes(x.try_into().unwrap())).collect()
+    };
+    let (factors, precisions) = (numbers("factors"), numbers("precisions"));
+    assert_eq!(tensors.tensor("factors").unwrap().shape(), [2, 3, 3]);
+    for k in 0..2 {
+        for (i, j) in (0..9).map(|at| (at / 3, at % 3)) {
+            let row = |i: usize| &factors[9 * k + 3 * i..][..3];
+            let product: f64 = row(i).iter().zip(row(j)).map(|(a, b)| a * b).sum();
+            assert!((product - precisions[9 * k + 3 * i + j]).abs() < 1e-12);
+            assert!(j <= i || row(i)[j] == 0.0);
+        }
+    }
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    for mixture in [full(2, 2), diag(2, 2)] {
+        let bytes = posterior(mixture).to_bytes().unwrap();
+        for len in 0..bytes.len() {
+            bad_file(&bytes[..len]);
+        }
+        bad_file(&[&bytes[..], &[0]].concat());
+        bad_file(&[&bytes[..], &[0; 8]].concat());
+    }
+}
+
+#[test]
+fn every_flipped_byte_gives_an_error_or_a_valid_posterior() {
+    for mixture in [full(2, 2), diag(3, 2)] {
+        let bytes = posterior(mixture).to_bytes().unwrap();
+        for at in 0..bytes.len() {
+            for mask in [0x01, 0x04, 0x20, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= mask;
+                match read_posterior_bytes(&damaged) {
+                    Ok(posterior) => check_valid(&posterior),
+                    Err(error) => assert!(matches!(error, Error::BadFile { .. }), "byte {at}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn headers_of_any_claimed_length() {
+    let bytes = posterior(full(1, 2)).to_bytes().unwrap();
+    for (len, message) in [
+        (u64::MAX, "is the most"),
+        (u64::MAX - 7, "is the most"),
+        ((16 << 20) + 1, "is the most"),
+        (16 << 20, "are left"),
+        (bytes.len() as u64 - 7, "are left"),
+        (bytes.len() as u64 - 8, "not a file that natmix wrote"),
+        (0, "not a file that natmix wrote"),
+    ] {
+        let mut damaged = bytes.clone();
+        damaged[..8].copy_from_slice(&len.to_le_bytes());
+        let problem = bad_file(&damaged);
+        assert!(problem.contains(message), "{len}: {problem}");
+    }
+}
+
+#[test]
+fn damage_of_every_kind_is_named() {
+    let bytes = posterior(full(2, 2)).to_bytes().unwrap();
+    let header = |change: fn(&mut Value)| with_header(&bytes, change);
+    let document = |change: fn(&mut Value)| with_document(&bytes, change);
+    let numbers = |name: &str, change: fn(&mut [f64])| with_numbers(&bytes, name, change);
+    let cases = [
+        (header(|h| h["means"]["dtype"] = json!("I64")), "`means` is not of type F64"),
+        (header(|h| h["means"]["dtype"] = json!("F8192")), "not a file that natmix wrote"),
+        (header(|h| h["means"]["shape"] = json!([4])), "`means` has shape [4] instead of [2, 2]"),
+        (header(|h| h["means"]["shape"] = json!([1u64 << 40, 1u64 << 40])), "overflow"),
+        (header(|h| h["means"]["shape"] = json!([1u64 << 61])), "overflow"),
+        (header(|h| h["means"]["shape"] = json!([u64::MAX, u64::MAX, 0])), "overflow"),
+        (header(|h| h["means"]["shape"] = json!([-2, 2])), "not a file that natmix wrote"),
+        (header(|h| h["means"]["data_offsets"] = json!([0, 32])), "invalid offset"),
+        (header(|h| h["means"]["data_offsets"] = json!([u64::MAX, 0])), "invalid offset"),
+        (header(|h| h["more"] = json!({"dtype": "F64", "shape": [0], "data_offsets": [0, 0]})), "`more` has no place"),
+        (header(|h| h["more"] = json!({"dtype": "F64", "shape": [1], "data_offsets": [176, 184]})), "`more`"),
+        (header(|h| drop(h.as_object_mut().unwrap().remove("precisions"))), "`precisions` is missing"),
+        (header(|h| drop(h.as_object_mut().unwrap().remove("factors"))), "invalid offset"),
+        (header(|h| drop(h.as_object_mut().unwrap().remove("__metadata__"))), "without `natmix`"),
+        (header(|h| h["__metadata__"] = json!({"format": "pt"})), "without `natmix`"),
+        (header(|h| h["__metadata__"]["natmix"] = json!("hello")), "not a file that natmix wrote"),
+        (document(|d| d["format"] = json!(2)), "has format 2, but this natmix reads format 1"),
+        (document(|d| d["format"] = json!(0)), "has format 0"),
+        (document(|d| d["kind"] = json!("checkpoint")), "holds a checkpoint"),
+        (document(|d| drop(d.as_object_mut().unwrap().remove("content"))), "content"),
+        (document(|d| d["content"]["mixture"]["dim"] = json!(3)), "instead of [2, 3]"),
+        (document(|d| d["content"]["mixture"]["dim"] = json!(0)), "dimension 0"),
+        (document(|d| d["content"]["mixture"]["dim"] = json!(u64::MAX)), "too large"),
+        (document(|d| d["content"]["mixture"]["dim"] = json!(1u64 << 31)), "damaged"),
+        (document(|d| d["content"]["mixture"]["ids"] = json!([])), "0 components"),
+        (document(|d| d["content"]["mixture"]["ids"] = json!([0])), "`log_weights` has shape [2] instead of [1]"),
+        (document(|d| d["content"]["mixture"]["ids"] = json!([5, 5])), "same id"),
+        (document(|d| d["content"]["mixture"]["covariance"] = json!("diag")), "instead of [2, 2]"),
+        (document(|d| d["content"]["mixture"]["covariance"] = json!("round")), "round"),
+        (document(|d| d["content"]["parameter_names"] = json!(7)), "damaged"),
+        (numbers("means", |x| x[1] = f64::NAN), "`means` holds NaN"),
+        (numbers("means", |x| x[3] = f64::INFINITY), "`means` holds inf"),
+        (numbers("log_weights", |x| x[0] = f64::NAN), "`log_weights` holds NaN"),
+        (numbers("log_weights", |x| x[0] = f64::NEG_INFINITY), "`log_weights` holds -inf"),
+        (numbers("log_weights", |x| x[0] += 1e-8), "weights that sum to"),
+        (numbers("factors", |x| x[0] = -x[0]), "component 0"),
+        (numbers("factors", |x| x[4] = 0.0), "component 1"),
+        (numbers("factors", |x| x[5] = 1e-300), "component 1"),
+        (numbers("factors", |x| x[6] *= 1.0 + 1e-6), "component 1"),
+        (numbers("factors", |x| x[0] = f64::NAN), "`factors` holds NaN"),
+        (numbers("factors", |x| x[0] = 1e200), "component 0"),
+        (numbers("precisions", |x| x[7] *= 1.0 + 1e-6), "component 1"),
+        (numbers("precisions", |x| x[0] = -1.0), "component 0"),
+        (numbers("precisions", |x| x.fill(0.0)), "component 0"),
+    ];
+    for (i, (damaged, message)) in cases.iter().enumerate() {
+        let problem = bad_file(damaged);
+        assert!(problem.contains(message), "case {i}: `{problem}` does not say `{message}`");
+        assert!(problem.contains(": "), "case {i}: `{problem}` does not say what to do");
+    }
+    let bytes = posterior(diag(2, 2)).to_bytes().unwrap();
+    assert!(bad_file(&with_numbers(&bytes, "factors", |x| x[3] *= 1.001)).contains("component 1"));
+    assert!(bad_file(&with_numbers(&bytes, "precisions", |x| x[0] = 0.0)).contains("component 0"));
+}
+
+#[test]
+fn foreign_files_are_refused() {
+    bad_file(b"");
+    bad_file(b"{}");
+    bad_file(b"weights = [0.5, 0.5]\nmeans = [[1.0], [2.0]]\n");
+    bad_file(&assemble("{}", b""));
+    bad_file(&assemble("[]", b""));
+    bad_file(&assemble("", b""));
+    bad_file(&assemble(&"[".repeat(10_000), b""));
+    bad_file(&assemble(&"{\"a\":".repeat(10_000), b""));
+    let mut noise = Noise(7);
+    for _ in 0..200 {
+        bad_file(&(0..300).map(|_| noise.next() as u8).collect::<Vec<u8>>());
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_or_read() {
+    let folder = Folder::new("save-unwritable");
+    let saved = posterior(full(2, 2));
+    let is_io = |result: Result<(), Error>, path: &std::path::Path| {
+        assert!(matches!(result, Err(Error::Io { file, .. }) if file == path.display().to_string()));
+    };
+    let missing = folder.file("missing").join("posterior");
+    is_io(saved.save(&missing), &missing);
+    is_io(Posterior::load(&missing).map(drop), &missing);
+
+    // A folder where the file should be.
+    is_io(saved.save(&folder), &folder);
+    let error = Posterior::load(&folder).unwrap_err();
+    assert!(matches!(error, Error::BadFile { .. }) && error.to_string().contains("not a regular file"), "{error}");
+
+    // A file where the folder should be.
+    let file = folder.file("file");
+    std::fs::write(&file, "not a folder").unwrap();
+    is_io(saved.save(&file.join("posterior")), &file.join("posterior"));
+    is_io(saved.save("".as_ref()), "".as_ref());
+
+    let sealed = folder.file("sealed");
+    std::fs::create_dir(&sealed).unwrap();
+    let mut permissions = std::fs::metadata(&sealed).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&sealed, permissions).unwrap();
+    // A superuser writes everywhere.
+    if std::fs::write(sealed.join("probe"), "").is_err() {
+        is_io(saved.save(&sealed.join("posterior")), &sealed.join("posterior"));
+    }
+    let left: Vec<_> = std::fs::read_dir(&*folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    #[cfg(unix)]
+    std::fs::set_permissions(&sealed, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn what_cannot_be_read_again_is_not_written_and_the_old_file_stays() {
+    let folder = Folder::new("save-refused");
+    let path = folder.file("posterior");
+    let saved = posterior(full(2, 2));
+    saved.save(&path).unwrap();
+    let nested = (0..200).fold(json!(1), |inner, _| json!([inner]));
+    for refused in [
+        posterior(Mixture::single(Gaussian::isotropic(vec![f64::NAN], 1.0))),
+        Posterior { details: nested, ..saved.clone() },
+        Posterior { details: json!("x".repeat(16 << 20)), ..saved.clone() },
+    ] {
+        let error = refused.save(&path).unwrap_err();
+        assert!(matches!(error, Error::InvalidInput(_)), "{error}");
+        assert!(error.to_string().starts_with("this posterior cannot be saved"), "{error}");
+    }
+    assert_eq!(Posterior::load(&path).unwrap(), saved);
+    let other = posterior(diag(1, 1));
+    other.save(&path).unwrap();
+    assert_eq!(Posterior::load(&path).unwrap(), other);
+    assert_eq!(std::fs::read_dir(&*folder).unwrap().count(), 1);
+}
+
+/// Small random numbers (splitmix64), the same in every run.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+/// Changes a file in one of the ways in which files break, or are broken on purpose.
+fn mutate(bytes: &mut Vec<u8>, noise: &mut Noise) {
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()).min(bytes.len() as u64 - 8) as usize;
+    let at = noise.below(bytes.len());
+    let in_header = 8 + noise.below(header);
+    match noise.below(9) {
+        0 => bytes[at] ^= 1 << noise.below(8),
+        1 => bytes[at] = noise.next() as u8,
+        // Digits, quotes and brackets make headers that still parse.
+        2 | 3 => bytes[in_header.min(at.max(8))] = b"0123456789-.eE,:[]{}\"\\ nul"[noise.below(26)],
+        4 => {
+            let digits: Vec<usize> =
+                (8..8 + header).filter(|&i| bytes.get(i).is_some_and(u8::is_ascii_digit)).collect();
+            if !digits.is_empty() {
+                bytes[digits[noise.below(digits.len())]] = b'0' + noise.below(10) as u8;
+            }
+        }
+        5 => bytes.insert(at, noise.next() as u8),
+        6 => drop(bytes.remove(at)),
+        7 => {
+            let numbers = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e308, 5e-324, f64::from_bits(noise.next())];
+            let place = (8 + header + 8 * noise.below((bytes.len() - header) / 8)).min(bytes.len() - 8);
+            bytes[place..place + 8].copy_from_slice(&numbers[noise.below(7)].to_le_bytes());
+        }
+        _ => {
+            let length = header as u64 ^ (1 << noise.below(64));
+            bytes[..8].copy_from_slice(&length.to_le_bytes());
+        }
+    }
+}
+
+#[test]
+fn twenty_thousand_mutations() {
+    let seeds = [full(1, 1), full(3, 2), diag(1, 1), diag(2, 3)].map(|mixture| posterior(mixture).to_bytes().unwrap());
+    let mut noise = Noise(2024);
+    let mut accepted = 0;
+    for round in 0..20_000 {
+        let mut bytes = seeds[round % seeds.len()].clone();
+        for _ in 0..=noise.below(3) {
+            if bytes.len() > 16 {
+                mutate(&mut bytes, &mut noise);
+            }
+        }
+        match read_posterior_bytes(&bytes) {
+            Ok(posterior) => {
+                accepted += 1;
+                check_valid(&posterior);
+            }
+            Err(Error::BadFile { .. }) => {}
+            Err(error) => panic!("round {round}: {error}"),
+        }
+    }
+    assert!((100..15_000).contains(&accepted), "{accepted} were accepted: the mutations are too wild or too tame");
+}
