@@ -108,7 +108,7 @@ impl Config {
             radius: Radius::Random,
             draws_per_component: 50,
             estimator: Estimator::Stein,
-            entropy_trick: Trick::On,
+            entropy_trick: Trick::Fitted,
             rule: Rule::TrustRegion,
             rate: 0.3,
             decay: 0.0,

@@ -4,7 +4,7 @@
 //! the number of points padded to a multiple of [`LANES`]. A kernel then treats [`LANES`] points at once
 //! with plain array loops, which the compiler turns into the widest vector instructions at hand.
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 /// Points that a kernel treats together.
 pub const LANES: usize = 8;
@@ -35,25 +35,81 @@ pub fn transpose(t: &mut [f64], points: &[f64], d: usize) {
     }
 }
 
+#[inline(always)]
 fn lane(t: &[f64], at: usize) -> &Lane {
     t[at..].first_chunk().expect("padded to whole lanes")
 }
 
+#[inline(always)]
 fn lane_mut(t: &mut [f64], at: usize) -> &mut Lane {
     t[at..].first_chunk_mut().expect("padded to whole lanes")
 }
 
 /// `y = (z - mean) L` and `quad = |y|^2`, for lower-triangular `l` of dimension `d <= MAX_DIM`.
 pub fn whiten(y: &mut [f64], quad: &mut [f64], z: &[f64], mean: &[f64], l: &[f64], stride: usize) {
-    Arch::new().dispatch(
+    // A type of its own: a closure would be compiled apart, without the vector instructions.
+    struct Whiten<'a>(&'a mut [f64], &'a mut [f64], &'a [f64], &'a [f64], &'a [f64], usize);
+    impl WithSimd for Whiten<'_> {
+        type Output = ();
         #[inline(always)]
-        || match mean.len() {
-            1 => whiten_blocks::<1>(y, quad, z, mean, l, stride),
-            2 => whiten_blocks::<2>(y, quad, z, mean, l, stride),
-            3 => whiten_blocks::<3>(y, quad, z, mean, l, stride),
-            _ => whiten_blocks::<0>(y, quad, z, mean, l, stride),
-        },
-    );
+        fn with_simd<S: Simd>(self, _: S) {
+            let Self(y, quad, z, mean, l, stride) = self;
+            match mean.len() {
+                1 => whiten_blocks::<1>(y, quad, z, mean, l, stride),
+                2 => whiten_blocks::<2>(y, quad, z, mean, l, stride),
+                3 => whiten_blocks::<3>(y, quad, z, mean, l, stride),
+                _ => whiten_blocks::<0>(y, quad, z, mean, l, stride),
+            }
+        }
+    }
+    Arch::new().dispatch(Whiten(y, quad, z, mean, l, stride));
+}
+
+/// `out = log_norm - |(z - mean) L|^2 / 2` for points one after the other (not transposed), `d <= MAX_DIM`.
+pub fn log_density(out: &mut [f64], points: &[f64], mean: &[f64], l: &[f64], log_norm: f64) {
+    struct LogDensity<'a>(&'a mut [f64], &'a [f64], &'a [f64], &'a [f64], f64);
+    impl WithSimd for LogDensity<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) {
+            let Self(out, points, mean, l, log_norm) = self;
+            match mean.len() {
+                1 => log_density_blocks::<1>(out, points, mean, l, log_norm),
+                2 => log_density_blocks::<2>(out, points, mean, l, log_norm),
+                3 => log_density_blocks::<3>(out, points, mean, l, log_norm),
+                _ => log_density_blocks::<0>(out, points, mean, l, log_norm),
+            }
+        }
+    }
+    Arch::new().dispatch(LogDensity(out, points, mean, l, log_norm));
+}
+
+/// `D` fixes the dimension at compile time; zero leaves it to `mean`.
+#[inline(always)]
+fn log_density_blocks<const D: usize>(out: &mut [f64], points: &[f64], mean: &[f64], l: &[f64], log_norm: f64) {
+    let d = if D == 0 { mean.len() } else { D };
+    let mut delta = [[0.0; LANES]; MAX_DIM];
+    for (out, points) in out.chunks_mut(LANES).zip(points.chunks(LANES * d)) {
+        if out.len() == LANES {
+            for c in 0..LANES {
+                let z = &points[c * d..(c + 1) * d];
+                for j in 0..d {
+                    delta[j][c] = z[j] - mean[j];
+                }
+            }
+        } else {
+            // The last points: the lanes beyond them keep what they held, finite or not, and are not read.
+            for (c, z) in points.chunks_exact(d).enumerate() {
+                for j in 0..d {
+                    delta[j][c] = z[j] - mean[j];
+                }
+            }
+        }
+        let quad = whiten_block::<D>(&delta, l, d, |_, _| ());
+        for (out, quad) in out.iter_mut().zip(quad) {
+            *out = log_norm - 0.5 * quad;
+        }
+    }
 }
 
 /// `D` fixes the dimension at compile time; zero leaves it to `mean`.
@@ -68,108 +124,129 @@ fn whiten_blocks<const D: usize>(y: &mut [f64], quad: &mut [f64], z: &[f64], mea
                 delta[j][c] = z[c] - mean[j];
             }
         }
-        let mut sum: Lane = [0.0; LANES];
-        let mut i = 0;
-        while i + ROWS <= d {
-            let mut acc = [[0.0; LANES]; ROWS];
-            // The corner of the triangle, then the rows that all outputs share.
-            for (r, acc) in acc.iter_mut().enumerate() {
-                for j in i + r..i + ROWS {
-                    let factor = l[(i + r) * d + j];
-                    for c in 0..LANES {
-                        acc[c] = factor.mul_add(delta[j][c], acc[c]);
-                    }
-                }
-            }
-            for (j, delta) in delta.iter().enumerate().take(d).skip(i + ROWS) {
-                for (r, acc) in acc.iter_mut().enumerate() {
-                    let factor = l[(i + r) * d + j];
-                    for c in 0..LANES {
-                        acc[c] = factor.mul_add(delta[c], acc[c]);
-                    }
-                }
-            }
-            for (r, acc) in acc.iter().enumerate() {
-                for c in 0..LANES {
-                    sum[c] = acc[c].mul_add(acc[c], sum[c]);
-                }
-                *lane_mut(y, (i + r) * stride + at) = *acc;
-            }
-            i += ROWS;
-        }
-        for i in i..d {
-            let mut acc: Lane = [0.0; LANES];
-            for j in i..d {
-                let factor = l[i * d + j];
+        *lane_mut(quad, at) = whiten_block::<D>(&delta, l, d, |i, row| *lane_mut(y, i * stride + at) = *row);
+    }
+}
+
+/// Rows of `y = delta L`, handed to `store` one by one, and their sum of squares.
+#[inline(always)]
+fn whiten_block<const D: usize>(
+    delta: &[Lane; MAX_DIM],
+    l: &[f64],
+    d: usize,
+    mut store: impl FnMut(usize, &Lane),
+) -> Lane {
+    let d = if D == 0 { d } else { D };
+    let mut sum: Lane = [0.0; LANES];
+    let mut i = 0;
+    while i + ROWS <= d {
+        let mut acc = [[0.0; LANES]; ROWS];
+        // The corner of the triangle, then the rows that all outputs share.
+        for (r, acc) in acc.iter_mut().enumerate() {
+            for j in i + r..i + ROWS {
+                let factor = l[(i + r) * d + j];
                 for c in 0..LANES {
                     acc[c] = factor.mul_add(delta[j][c], acc[c]);
                 }
             }
+        }
+        for (j, delta) in delta.iter().enumerate().take(d).skip(i + ROWS) {
+            for (r, acc) in acc.iter_mut().enumerate() {
+                let factor = l[(i + r) * d + j];
+                for c in 0..LANES {
+                    acc[c] = factor.mul_add(delta[c], acc[c]);
+                }
+            }
+        }
+        for (r, acc) in acc.iter().enumerate() {
             for c in 0..LANES {
                 sum[c] = acc[c].mul_add(acc[c], sum[c]);
             }
-            *lane_mut(y, i * stride + at) = acc;
+            store(i + r, acc);
         }
-        *lane_mut(quad, at) = sum;
+        i += ROWS;
     }
+    for i in i..d {
+        let mut acc: Lane = [0.0; LANES];
+        for j in i..d {
+            let factor = l[i * d + j];
+            for c in 0..LANES {
+                acc[c] = factor.mul_add(delta[j][c], acc[c]);
+            }
+        }
+        for c in 0..LANES {
+            sum[c] = acc[c].mul_add(acc[c], sum[c]);
+        }
+        store(i, &acc);
+    }
+    sum
 }
 
 /// `out += (scale * y) L'`, with one `scale` a point; blocks whose scales are all zero cost nothing.
 pub fn add_scaled_times_factor(out: &mut [f64], scale: &[f64], y: &[f64], l: &[f64], d: usize, stride: usize) {
-    Arch::new().dispatch(
+    struct Add<'a>(&'a mut [f64], &'a [f64], &'a [f64], &'a [f64], usize, usize);
+    impl WithSimd for Add<'_> {
+        type Output = ();
         #[inline(always)]
-        || {
-            let mut scaled = [[0.0; LANES]; MAX_DIM];
-            for at in (0..stride).step_by(LANES) {
-                let scale = lane(scale, at);
-                if scale.iter().all(|x| *x == 0.0) {
-                    continue;
-                }
-                for (i, scaled) in scaled.iter_mut().enumerate().take(d) {
-                    let y = lane(y, i * stride + at);
+        fn with_simd<S: Simd>(self, _: S) {
+            let Self(out, scale, y, l, d, stride) = self;
+            add_scaled_blocks(out, scale, y, l, d, stride);
+        }
+    }
+    Arch::new().dispatch(Add(out, scale, y, l, d, stride));
+}
+
+#[inline(always)]
+fn add_scaled_blocks(out: &mut [f64], scale: &[f64], y: &[f64], l: &[f64], d: usize, stride: usize) {
+    let mut scaled = [[0.0; LANES]; MAX_DIM];
+    for at in (0..stride).step_by(LANES) {
+        let scale = lane(scale, at);
+        if scale.iter().all(|x| *x == 0.0) {
+            continue;
+        }
+        for (i, scaled) in scaled.iter_mut().enumerate().take(d) {
+            let y = lane(y, i * stride + at);
+            for c in 0..LANES {
+                scaled[c] = scale[c] * y[c];
+            }
+        }
+        let mut j = 0;
+        while j + ROWS <= d {
+            let mut acc = [[0.0; LANES]; ROWS];
+            for (i, scaled) in scaled.iter().enumerate().take(j) {
+                for (r, acc) in acc.iter_mut().enumerate() {
+                    let factor = l[i * d + j + r];
                     for c in 0..LANES {
-                        scaled[c] = scale[c] * y[c];
-                    }
-                }
-                let mut j = 0;
-                while j + ROWS <= d {
-                    let mut acc = [[0.0; LANES]; ROWS];
-                    for (i, scaled) in scaled.iter().enumerate().take(j) {
-                        for (r, acc) in acc.iter_mut().enumerate() {
-                            let factor = l[i * d + j + r];
-                            for c in 0..LANES {
-                                acc[c] = factor.mul_add(scaled[c], acc[c]);
-                            }
-                        }
-                    }
-                    for (r, acc) in acc.iter_mut().enumerate() {
-                        for i in j..=j + r {
-                            let factor = l[i * d + j + r];
-                            for c in 0..LANES {
-                                acc[c] = factor.mul_add(scaled[i][c], acc[c]);
-                            }
-                        }
-                        let out = lane_mut(out, (j + r) * stride + at);
-                        for c in 0..LANES {
-                            out[c] += acc[c];
-                        }
-                    }
-                    j += ROWS;
-                }
-                for j in j..d {
-                    let mut acc: Lane = [0.0; LANES];
-                    for i in 0..=j {
-                        let factor = l[i * d + j];
-                        for c in 0..LANES {
-                            acc[c] = factor.mul_add(scaled[i][c], acc[c]);
-                        }
-                    }
-                    let out = lane_mut(out, j * stride + at);
-                    for c in 0..LANES {
-                        out[c] += acc[c];
+                        acc[c] = factor.mul_add(scaled[c], acc[c]);
                     }
                 }
             }
-        },
-    );
+            for (r, acc) in acc.iter_mut().enumerate() {
+                for i in j..=j + r {
+                    let factor = l[i * d + j + r];
+                    for c in 0..LANES {
+                        acc[c] = factor.mul_add(scaled[i][c], acc[c]);
+                    }
+                }
+                let out = lane_mut(out, (j + r) * stride + at);
+                for c in 0..LANES {
+                    out[c] += acc[c];
+                }
+            }
+            j += ROWS;
+        }
+        for j in j..d {
+            let mut acc: Lane = [0.0; LANES];
+            for i in 0..=j {
+                let factor = l[i * d + j];
+                for c in 0..LANES {
+                    acc[c] = factor.mul_add(scaled[i][c], acc[c]);
+                }
+            }
+            let out = lane_mut(out, j * stride + at);
+            for c in 0..LANES {
+                out[c] += acc[c];
+            }
+        }
+    }
 }

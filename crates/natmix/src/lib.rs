@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod autodiff;
+pub mod checkpoint;
 pub mod config;
 pub mod diagnose;
 pub mod draws;
@@ -17,6 +18,7 @@ pub mod observe;
 pub mod psis;
 pub mod rule;
 pub mod run;
+pub mod save;
 pub mod state;
 pub mod stop;
 pub mod target;

@@ -123,6 +123,12 @@ impl<'a> Fit<'a> {
             Some(Start::Mixture(mixture)) => State::new(check_start(mixture, &config, dim)?, &config),
             Some(Start::State(state)) => {
                 check_start(state.mixture.clone(), &config, dim)?;
+                if !state.fits(&config) {
+                    return Err(Error::InvalidInput(format!(
+                        "the state comes from a run with another rule than `{}`: resume with the settings of that run",
+                        config.rule.name()
+                    )));
+                }
                 *state
             }
         };
@@ -327,9 +333,10 @@ impl<'a> Runner<'a> {
         // First everything is evaluated under the old mixture ...
         let tricks = &self.tricks;
         self.cells.par_iter_mut().enumerate().for_each(|(k, cell)| {
+            // As it was drawn: a plan that rounds its points up must not favour small components.
             let share = if shared { counts[k] as f64 / all as f64 } else { 1.0 };
             let key = Key { seed: config.seed, id: state.mixture.ids()[k], iteration: t };
-            cell.draw(&setup, k, counts[k], share, plan, key);
+            cell.draw(&setup, k, plan.count(counts[k]), share, plan, key);
             cell.evaluate(&setup, k, tricks, plan.paired());
         });
         if let Some(error) = self.cells.iter_mut().find_map(Cell::take_error) {
@@ -350,13 +357,12 @@ impl<'a> Runner<'a> {
         Ok((mean, se))
     }
 
-    /// Points of each component: as many each, or as the weights will have it.
+    /// Points of each component, before the plan rounds: as many each, or as the weights will have it.
     fn count_draws(&mut self) {
         let (config, mixture) = (&self.config, &self.state.mixture);
-        let plan = config.plan();
         match config.source {
-            Source::Component => self.counts.fill(plan.count(config.draws_per_component)),
-            Source::Mixture if mixture.len() == 1 => self.counts.fill(plan.count(config.draws_per_component)),
+            Source::Component => self.counts.fill(config.draws_per_component),
+            Source::Mixture if mixture.len() == 1 => self.counts.fill(config.draws_per_component),
             Source::Mixture => {
                 self.counts.fill(0);
                 let mut noise = Noise::new(config.seed, Purpose::Assignment, u64::MAX, self.state.iteration, 0);
@@ -379,7 +385,6 @@ impl<'a> Runner<'a> {
                     }
                     self.counts[chosen] += 1;
                 }
-                self.counts.iter_mut().for_each(|n| *n = plan.count(*n));
             }
         }
     }

@@ -38,6 +38,22 @@ pub(crate) struct Carried {
     pub adam: AdamState,
 }
 
+impl Carried {
+    fn new(mixture: &Mixture, config: &Config) -> Self {
+        let (dim, shape) = (mixture.dim(), mixture.shape());
+        Self {
+            bound: config.trust_region,
+            objective: f64::NAN,
+            trick: config.entropy_trick.start(config.draws),
+            velocity: vec![0.0; if config.rule == Rule::Momentum { dim } else { 0 }],
+            adam: match config.rule {
+                Rule::Adam => AdamState::new(dim, shape.len(dim)),
+                _ => AdamState { first: Vec::new(), second: Vec::new() },
+            },
+        }
+    }
+}
+
 /// Standard errors that are taken off an ELBO before it counts as the best: a maximum over many noisy estimates would
 /// otherwise be mostly noise.
 const CAUTION: f64 = 4.0;
@@ -53,17 +69,7 @@ pub(crate) struct Best {
 impl State {
     /// A fresh state around a first mixture.
     pub(crate) fn new(mixture: Mixture, config: &Config) -> Self {
-        let (dim, shape) = (mixture.dim(), mixture.shape());
-        let carried = Carried {
-            bound: config.trust_region,
-            objective: f64::NAN,
-            trick: config.entropy_trick.start(config.draws),
-            velocity: vec![0.0; if config.rule == Rule::Momentum { dim } else { 0 }],
-            adam: match config.rule {
-                Rule::Adam => AdamState::new(dim, shape.len(dim)),
-                _ => AdamState { first: Vec::new(), second: Vec::new() },
-            },
-        };
+        let carried = Carried::new(&mixture, config);
         Self {
             carried: vec![carried; mixture.len()],
             mixture,
@@ -75,6 +81,13 @@ impl State {
             history: History::default(),
             best: None,
         }
+    }
+
+    /// Whether the state carries what the rule of `config` needs.
+    pub(crate) fn fits(&self, config: &Config) -> bool {
+        let fresh = Carried::new(&self.mixture, config);
+        let sizes = |c: &Carried| [c.velocity.len(), c.adam.first.len(), c.adam.second.len()];
+        self.carried.len() == self.mixture.len() && self.carried.iter().all(|c| sizes(c) == sizes(&fresh))
     }
 
     /// The mixture as it stands.

@@ -260,7 +260,7 @@ impl Worst {
     fn compare(&mut self, a: f64, b: f64, size: f64, place: impl FnOnce() -> String) {
         let error = (a - b).abs() / a.abs().max(b.abs()).max(size).max(1.0);
         // A NaN is an error, too.
-        if !(error <= self.error) {
+        if error.is_nan() || error > self.error {
             self.error = if error.is_nan() { f64::INFINITY } else { error };
             self.place = format!("at {}: {a} against {b}", place());
         }

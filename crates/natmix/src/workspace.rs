@@ -23,10 +23,16 @@ pub struct Scratch {
 impl Scratch {
     /// Lends a buffer of `len` zeros. Give it back with [`Scratch::give`].
     pub fn take(&mut self, len: usize) -> Vec<f64> {
+        let mut buffer = self.take_used(len);
+        buffer.fill(0.0);
+        buffer
+    }
+
+    /// Lends a buffer of `len` numbers that mean nothing, for what is overwritten anyway.
+    pub fn take_used(&mut self, len: usize) -> Vec<f64> {
         let class = len.next_power_of_two().trailing_zeros() as usize;
         let fitting = self.free.iter_mut().skip(class).take(NEAR).find_map(Vec::pop);
         let mut buffer = fitting.unwrap_or_else(|| Vec::with_capacity(1 << class));
-        buffer.clear();
         buffer.resize(len, 0.0);
         buffer
     }

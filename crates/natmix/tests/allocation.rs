@@ -61,7 +61,14 @@ fn no_iteration_allocates_after_warm_up() {
                         continue;
                     }
                     let minibatch = (method == Method::Vogn).then_some(32);
-                    cases.push(Config { covariance: shape, components, draws, minibatch, draws_per_component: 26, ..base });
+                    cases.push(Config {
+                        covariance: shape,
+                        components,
+                        draws,
+                        minibatch,
+                        draws_per_component: 26,
+                        ..base
+                    });
                 }
             }
         }

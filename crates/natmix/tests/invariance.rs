@@ -38,8 +38,7 @@ fn von_solves_a_gaussian_in_one_step() {
 
         let prec = Diag::new((0..d).map(|i| 2.0 + wave(i)).collect()).unwrap();
         let exact = Gaussian::new(exact.mean().to_vec(), Precision::Diag(prec));
-        let config =
-            Config { rate: 1.0, draws: Plan::Antithetic, covariance: Shape::Diag, ..fixed(Method::Von, 1) };
+        let config = Config { rate: 1.0, draws: Plan::Antithetic, covariance: Shape::Diag, ..fixed(Method::Von, 1) };
         let fitted = Fit::new(&Mixture::single(exact.clone()), config).run().unwrap();
         let found = &fitted.mixture.components()[0];
         assert!(distance(found.mean(), exact.mean()) < 1e-12, "diagonal, d = {d}");
@@ -85,9 +84,8 @@ impl Target for Mapped<'_> {
         self.inner.eval(rows, Points::new(&points, d), inner, s)?;
         out.log_p.iter_mut().for_each(|p| *p += self.log_det_inverse);
         // Gradients map by A^-T, curvature by A^-T H A^-1.
-        let pull = |g: &[f64]| -> Vec<f64> {
-            (0..d).map(|i| (0..d).map(|j| self.inverse[j + i * d] * g[j]).sum()).collect()
-        };
+        let pull =
+            |g: &[f64]| -> Vec<f64> { (0..d).map(|i| (0..d).map(|j| self.inverse[j + i * d] * g[j]).sum()).collect() };
         if let Some(out) = out.grad {
             out.copy_from_slice(&grad.chunks(d).flat_map(pull).collect::<Vec<f64>>());
         }
@@ -223,7 +221,8 @@ fn whole_runs_are_affine_equivariant() {
                             seed: 5,
                             ..fixed(Method::ComponentDraws, 15)
                         };
-                        let what = format!("{shape:?} d={d} K={components} {rule:?} {source:?} {estimator:?} {draws:?}");
+                        let what =
+                            format!("{shape:?} d={d} K={components} {rule:?} {source:?} {estimator:?} {draws:?}");
                         check_equivariance(shape, &config, &what);
                     }
                 }
@@ -291,11 +290,9 @@ fn stein_on_the_residual_recovers_a_two_component_target() {
             Gaussian::new(mean, Precision::Full(Full::from_factor(d, lower(d, 30 + k))))
         };
         let p = Mixture::new(&[0.3, 0.7], vec![component(0, -2.0), component(1, 2.0)]).unwrap();
-        for (draws, radius) in [
-            (Plan::Independent, Radius::Random),
-            (Plan::Orthogonal, Radius::Random),
-            (Plan::Cubature, Radius::Random),
-        ] {
+        for (draws, radius) in
+            [(Plan::Independent, Radius::Random), (Plan::Orthogonal, Radius::Random), (Plan::Cubature, Radius::Random)]
+        {
             let config = Config {
                 components: 2,
                 draws,

@@ -82,9 +82,11 @@ impl Cell {
         self.chunks.iter_mut().for_each(|chunk| chunk.sums.resize(len, 0.0));
         let results = self.residual.par_chunks_mut(c).zip(self.own.par_chunks_mut(c)).zip(self.lift.par_chunks_mut(c));
         let points = self.z.par_chunks(c * d).zip(self.weight.par_chunks(c));
-        points.zip(results).zip(&mut self.chunks[..self.active]).for_each(|(((z, weight), ((residual, own), lift)), chunk)| {
-            chunk.run(setup, k, tricks, ChunkPoints { z, weight, residual, own, lift });
-        });
+        points.zip(results).zip(&mut self.chunks[..self.active]).for_each(
+            |(((z, weight), ((residual, own), lift)), chunk)| {
+                chunk.run(setup, k, tricks, ChunkPoints { z, weight, residual, own, lift });
+            },
+        );
         self.summarise(tricks[k].value, setup.q.components()[k].entropy(), paired);
     }
 

@@ -122,7 +122,7 @@ impl Chunk {
         let stride = block.stride;
 
         // Weight of point i for component c: v_i, times delta_c = N_c / q where the mixture drew it.
-        let mut weights = scratch.take(served.len() * n);
+        let mut weights = scratch.take_used(served.len() * n);
         for (weights, c) in weights.chunks_exact_mut(n).zip(served.clone()) {
             for (i, (w, v)) in weights.iter_mut().zip(points.weight).enumerate() {
                 let delta = if setup.shared { (block.log_n[c * stride + i] - block.log_q[i]).exp() } else { 1.0 };
@@ -130,9 +130,9 @@ impl Chunk {
             }
         }
 
-        let mut log_p = scratch.take(n);
-        let mut grad = scratch.take(if want_grad { n * d } else { 0 });
-        let mut curv = scratch.take(if curvature.is_some() { served.len() * shape.len(d) } else { 0 });
+        let mut log_p = scratch.take_used(n);
+        let mut grad = scratch.take_used(if want_grad { n * d } else { 0 });
+        let mut curv = scratch.take_used(if curvature.is_some() { served.len() * shape.len(d) } else { 0 });
         let out = EvalOut {
             log_p: &mut log_p,
             grad: want_grad.then_some(&mut grad[..]),
@@ -147,10 +147,10 @@ impl Chunk {
             lift: scratch.take(stride),
             good: None,
         };
-        for i in 0..n {
-            result.residual[i] = log_p[i] - block.log_q[i];
-            result.own[i] = block.log_n[own * stride + i];
+        for ((b, log_p), log_q) in result.residual.iter_mut().zip(&log_p).zip(&block.log_q) {
+            *b = log_p - log_q;
         }
+        result.own[..n].copy_from_slice(&block.log_n[own * stride..][..n]);
         let fine = |i: usize| {
             result.residual[i].is_finite() && (!want_grad || grad[i * d..(i + 1) * d].iter().all(|g| g.is_finite()))
         };
@@ -202,7 +202,7 @@ impl Chunk {
             return;
         }
         // grad b, transposed.
-        let mut residual = scratch.take(d * stride);
+        let mut residual = scratch.take_used(d * stride);
         lanes::transpose(&mut residual, grad, d);
         residual.iter_mut().zip(&block.grad).for_each(|(p, q)| *p -= q);
         let own_mean = q.components()[own].mean();
@@ -212,7 +212,7 @@ impl Chunk {
             }
         }
 
-        let mut tilted = scratch.take(d * stride);
+        let mut tilted = scratch.take_used(d * stride);
         let mut scale = scratch.take(stride);
         let first = if setup.shared { 0 } else { own };
         for (slot, sums) in self.sums.chunks_exact_mut(width).enumerate() {
@@ -237,7 +237,7 @@ impl Chunk {
             }
             let hess = &mut sums[2 + d..];
             match setup.estimator {
-                Estimator::Stein => stein::add(hess, &w, y, &tilted, shape, d, stride, scratch),
+                Estimator::Stein => stein::add(hess, &w, y, &tilted, shape, scratch),
                 _ => {
                     hess.copy_from_slice(&curv[slot * hess.len()..(slot + 1) * hess.len()]);
                     scale[..n].iter_mut().zip(&w).for_each(|(scale, w)| *scale = -w);

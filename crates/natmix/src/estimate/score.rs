@@ -41,7 +41,7 @@ pub(crate) fn add(sums: &mut [f64], q: &Mixture, k: usize, block: &Block, v: &[f
         for (sum, y) in sums[1..=d].iter_mut().zip(y.chunks_exact(stride)) {
             *sum += w.iter().zip(y).map(|(w, y)| w * y).sum::<f64>();
         }
-        super::stein::add(&mut sums[1 + d..], &w, y, y, shape, d, stride, scratch);
+        super::stein::add(&mut sums[1 + d..], &w, y, y, shape, scratch);
     }
     scratch.give(w);
 }

@@ -9,16 +9,9 @@ use crate::target::Shape;
 use crate::workspace::Scratch;
 
 /// Adds `sum_i w_i y_i g_i'` (or its diagonal) to `sum`, for transposed `y` and `g`; `w` covers the padding.
-pub(crate) fn add(
-    sum: &mut [f64],
-    w: &[f64],
-    y: &[f64],
-    g: &[f64],
-    shape: Shape,
-    d: usize,
-    stride: usize,
-    scratch: &mut Scratch,
-) {
+pub(crate) fn add(sum: &mut [f64], w: &[f64], y: &[f64], g: &[f64], shape: Shape, scratch: &mut Scratch) {
+    let stride = w.len();
+    let d = y.len() / stride;
     match shape {
         Shape::Diag => {
             for ((sum, y), g) in sum.iter_mut().zip(y.chunks_exact(stride)).zip(g.chunks_exact(stride)) {
@@ -26,7 +19,7 @@ pub(crate) fn add(
             }
         }
         Shape::Full => {
-            let mut weighted = scratch.take(d * stride);
+            let mut weighted = scratch.take_used(d * stride);
             for (weighted, y) in weighted.chunks_exact_mut(stride).zip(y.chunks_exact(stride)) {
                 for ((weighted, y), w) in weighted.iter_mut().zip(y).zip(w) {
                     *weighted = w * y;
@@ -44,7 +37,7 @@ pub(crate) fn finish(hess: &mut [f64], component: &Gaussian, scratch: &mut Scrat
         Precision::Diag(prec) => hess.iter_mut().zip(prec.root()).for_each(|(h, root)| *h *= root),
         Precision::Full(prec) => {
             let d = prec.dim();
-            let mut product = scratch.take(d * d);
+            let mut product = scratch.take_used(d * d);
             linalg::lower_times(&mut product, prec.factor(), hess, d, d);
             linalg::symmetrise(&mut product, d);
             hess.copy_from_slice(&product);

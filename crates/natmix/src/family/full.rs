@@ -52,7 +52,7 @@ impl Full {
     /// Replaces the matrix by `prec`, if that is positive definite; otherwise leaves everything as it
     /// was and returns the failing pivot.
     pub(crate) fn set_precision(&mut self, prec: &[f64], scratch: &mut Scratch) -> Result<(), usize> {
-        let mut factor = scratch.take(self.dim * self.dim);
+        let mut factor = scratch.take_used(self.dim * self.dim);
         factor.copy_from_slice(prec);
         let factored = linalg::cholesky(&mut factor, self.dim, &mut scratch.memory);
         if factored.is_ok() {
@@ -81,7 +81,7 @@ impl Full {
             lanes::whiten(y, quad, z, mean, &self.factor, stride);
             return;
         }
-        let mut delta = scratch.take(d * stride);
+        let mut delta = scratch.take_used(d * stride);
         for ((delta, z), m) in delta.chunks_exact_mut(stride).zip(z.chunks_exact(stride)).zip(mean) {
             for (delta, z) in delta.iter_mut().zip(z) {
                 *delta = z - m;
@@ -103,7 +103,7 @@ impl Full {
         if d <= lanes::MAX_DIM {
             lanes::add_scaled_times_factor(out, scale, y, &self.factor, d, stride);
         } else if scale.iter().any(|x| *x != 0.0) {
-            let mut scaled = scratch.take(d * stride);
+            let mut scaled = scratch.take_used(d * stride);
             for (scaled, y) in scaled.chunks_exact_mut(stride).zip(y.chunks_exact(stride)) {
                 for ((scaled, y), scale) in scaled.iter_mut().zip(y).zip(scale) {
                     *scaled = scale * y;

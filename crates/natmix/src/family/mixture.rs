@@ -185,6 +185,12 @@ impl Mixture {
     pub fn log_density_into(&self, points: &[f64], log_q: &mut [f64], scratch: &mut Scratch) {
         let d = self.dim();
         assert_eq!(points.len(), log_q.len() * d, "points and results differ in number");
+        if let ([only], Precision::Full(prec)) = (&self.components[..], self.components[0].precision())
+            && d <= lanes::MAX_DIM
+        {
+            lanes::log_density(log_q, points, only.mean(), prec.factor(), self.log_w[0] + only.log_norm());
+            return;
+        }
         for (points, log_q) in points.chunks(BLOCK * d).zip(log_q.chunks_mut(BLOCK)) {
             let block = Block::new(self, Points::new(points, d), false, scratch);
             log_q.copy_from_slice(&block.log_q[..log_q.len()]);
@@ -258,13 +264,12 @@ impl Mixture {
             let mut draws = vec![0.0; n.max(2) * self.dim()];
             Noise::new(seed, Purpose::Sample, self.ids[k], 1, 0).normals(&mut draws);
             component.place(&mut draws);
-            let excess: Vec<f64> = draws
-                .chunks_exact(self.dim())
-                .map(|z| component.entropy() + self.log_responsibilities(z)[k] - self.log_w[k])
-                .collect();
+            let excess: Vec<f64> =
+                draws.chunks_exact(self.dim()).map(|z| self.log_responsibilities(z)[k] - self.log_w[k]).collect();
             let own = excess.iter().sum::<f64>() / excess.len() as f64;
             let spread = excess.iter().map(|x| (x - own).powi(2)).sum::<f64>();
-            mean += w * own;
+            // The known part is added last, so that it adds no rounding noise.
+            mean += w * (component.entropy() + own);
             variance += w * w * spread / ((excess.len() - 1) * excess.len()) as f64;
         }
         (mean, variance.sqrt())
@@ -314,16 +319,16 @@ impl Block {
     pub fn new(q: &Mixture, points: Points<'_>, want_grad: bool, scratch: &mut Scratch) -> Self {
         let (d, count, n) = (q.dim(), q.len(), points.len());
         let stride = lanes::padded(n);
-        let mut z = scratch.take(d * stride);
+        let mut z = scratch.take_used(d * stride);
         lanes::transpose(&mut z, points.data(), d);
         let mut block = Self {
             n,
             stride,
             z,
-            y: scratch.take(count * d * stride),
-            log_n: scratch.take(count * stride),
-            log_q: scratch.take(stride),
-            resp: scratch.take(count * stride),
+            y: scratch.take_used(count * d * stride),
+            log_n: scratch.take_used(count * stride),
+            log_q: scratch.take_used(stride),
+            resp: scratch.take_used(count * stride),
             grad: scratch.take(if want_grad { d * stride } else { 0 }),
         };
         let parts = block.y.chunks_exact_mut(d * stride).zip(block.log_n.chunks_exact_mut(stride));
@@ -385,8 +390,8 @@ impl Block {
             add_precision(sum, -weights.iter().sum::<f64>(), only.precision(), shape);
             return;
         }
-        let mut a = scratch.take(d * stride);
-        let mut scaled = scratch.take(d * stride);
+        let mut a = scratch.take_used(d * stride);
+        let mut scaled = scratch.take_used(d * stride);
         let mut w = scratch.take(stride);
         let minus = {
             let mut minus = scratch.take(stride);

@@ -39,7 +39,7 @@ pub(crate) fn adapt(bound: f64, rose: bool) -> f64 {
 
 /// Moves `component` as far as `bound` allows, at most by a step of size one.
 pub fn step(component: &mut Gaussian, grad: &[f64], hess: &[f64], bound: f64, scratch: &mut Scratch) -> StepInfo {
-    if !finite(grad, hess) || !(bound > 0.0) {
+    if !finite(grad, hess) || bound.is_nan() || bound <= 0.0 {
         return StepInfo::skipped(Skipped::NotFinite);
     }
     component.update(|mean, prec| match prec {
@@ -54,7 +54,7 @@ fn kl(lam: &[f64], c: &[f64], eta: f64) -> f64 {
     for (lam, c) in lam.iter().zip(c) {
         let x = lam / eta;
         let s = 1.0 + x;
-        if !(s > 0.0) {
+        if s.is_nan() || s <= 0.0 {
             return f64::INFINITY;
         }
         let shift = c / eta / s;

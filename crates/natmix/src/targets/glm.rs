@@ -23,7 +23,7 @@ use crate::family::LOG_TAU;
 use crate::linalg::{self, Transpose};
 use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use crate::workspace::Scratch;
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 /// Rows of a block: its predictors for a chunk of points stay in the cache.
 const BLOCK: usize = 256;
@@ -167,8 +167,8 @@ impl Glm {
         scratch: &mut Scratch,
     ) {
         let (d, n, r) = (self.dim_of(), z.len(), rows.outcome.len());
-        let mut eta = scratch.take(r * n);
-        let mut curv = scratch.take(if sums.curv.is_some() { r * n } else { 0 });
+        let mut eta = scratch.take_used(r * n);
+        let mut curv = scratch.take_used(if sums.curv.is_some() { r * n } else { 0 });
         linalg::product(&mut eta, false, 1.0, x, Transpose::Yes, z.data(), (r, d, n));
         if let Some(offset) = rows.offset {
             for eta in eta.chunks_exact_mut(r) {
@@ -187,9 +187,9 @@ impl Glm {
         }
         if let Some(request) = &mut sums.curv {
             let sets = request.weights.len() / n;
-            let mut row_curv = scratch.take(r * sets);
+            let mut row_curv = scratch.take_used(r * sets);
             linalg::product(&mut row_curv, false, scale, &curv, Transpose::No, request.weights, (r, n, sets));
-            let mut scaled = scratch.take(if request.shape == Shape::Full { d * r } else { 0 });
+            let mut scaled = scratch.take_used(if request.shape == Shape::Full { d * r } else { 0 });
             let parts = request.sums.chunks_exact_mut(request.shape.len(d)).zip(row_curv.chunks_exact(r));
             for (sum, row_curv) in parts {
                 match request.shape {
@@ -216,10 +216,7 @@ impl Glm {
     /// Log likelihood of one point over a block of rows. Replaces predictors by slopes; fills curvatures if wanted.
     fn row_terms(&self, eta: &mut [f64], curv: &mut [f64], fisher: bool, rows: &RowData<'_>) -> f64 {
         let mut value = match self.likelihood {
-            Likelihood::Bernoulli => Arch::new().dispatch(
-                #[inline(always)]
-                || bernoulli(eta, curv, rows),
-            ),
+            Likelihood::Bernoulli => Arch::new().dispatch(Bernoulli(eta, curv, rows)),
             Likelihood::Gaussian { sd } => {
                 let prec = (sd * sd).recip();
                 let mut value = 0.0;
@@ -279,6 +276,17 @@ struct Sums<'a, 'b> {
     log_p: &'a mut [f64],
     grad: Option<&'a mut [f64]>,
     curv: Option<&'a mut crate::target::CurvatureSums<'b>>,
+}
+
+/// [`bernoulli`] compiled for the widest vectors at hand.
+struct Bernoulli<'a, 'b>(&'a mut [f64], &'a mut [f64], &'a RowData<'b>);
+
+impl WithSimd for Bernoulli<'_, '_> {
+    type Output = f64;
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> f64 {
+        bernoulli(self.0, self.1, self.2)
+    }
 }
 
 /// `sum_r u_r (y eta - log(1 + exp eta))`, slopes `y - sigmoid(eta)` and curvatures `sigmoid (1 - sigmoid)`.
@@ -409,7 +417,7 @@ impl Target for Glm {
             }
             Rows::Subset(subset) => {
                 let scale = self.outcome.len() as f64 / subset.len() as f64;
-                let mut gathered = scratch.take(BLOCK * (d + 4));
+                let mut gathered = scratch.take_used(BLOCK * (d + 4));
                 for subset in subset.chunks(BLOCK) {
                     let r = subset.len();
                     let (x, rest) = gathered.split_at_mut(BLOCK * d);

@@ -63,3 +63,108 @@ pub fn distance(a: &[f64], b: &[f64]) -> f64 {
         if gap.is_nan() { f64::INFINITY } else { worst.max(gap) }
     })
 }
+
+/// Nodes and weights of Gauss-Hermite quadrature under the standard normal. The nodes are the zeros of the orthonormal
+/// Hermite polynomial `h_n`, bracketed on a grid much finer than their spacing and bisected to the last digit; the
+/// weights are `1 / (n h_{n-1}^2)`.
+pub fn gauss_hermite(n: usize) -> (Vec<f64>, Vec<f64>) {
+    let last_two = |x: f64| {
+        let (mut before, mut h) = (0.0, 1.0);
+        for i in 0..n {
+            (before, h) = (h, (x * h - (i as f64).sqrt() * before) / ((i + 1) as f64).sqrt());
+        }
+        (before, h)
+    };
+    let (mut nodes, mut weights) = (Vec::new(), Vec::new());
+    let edge = 2.0 * (n as f64).sqrt() + 1.0;
+    // An odd number of cells: zero, a node for odd n, lies inside one.
+    let cells = 40 * n + 1;
+    let grid = |i: usize| edge * (2.0 * i as f64 / cells as f64 - 1.0);
+    for i in 0..cells {
+        let (mut low, mut high) = (grid(i), grid(i + 1));
+        let sign = last_two(low).1.signum();
+        if sign == last_two(high).1.signum() {
+            continue;
+        }
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if last_two(middle).1.signum() == sign { low = middle } else { high = middle }
+        }
+        nodes.push(0.5 * (low + high));
+        weights.push((n as f64 * last_two(low).0.powi(2)).recip());
+    }
+    assert_eq!(nodes.len(), n);
+    (nodes, weights)
+}
+
+/// Moves standard normal points to `m + L^-T eps`, in place.
+pub fn place(gaussian: &Gaussian, eps: &mut [f64]) {
+    let (d, factor) = (gaussian.dim(), gaussian.precision().factor());
+    for z in eps.chunks_exact_mut(d) {
+        for i in (0..d).rev() {
+            z[i] = match gaussian.precision() {
+                Precision::Diag(_) => z[i] / factor[i],
+                Precision::Full(_) => {
+                    (z[i] - (i + 1..d).map(|j| factor[j + i * d] * z[j]).sum::<f64>()) / factor[i * (d + 1)]
+                }
+            };
+        }
+        z.iter_mut().zip(gaussian.mean()).for_each(|(z, m)| *z += m);
+    }
+}
+
+/// Tensor Gauss-Hermite quadrature under a Gaussian, `n` nodes an axis: points one after the other, and weights.
+pub fn tensor_quadrature(gaussian: &Gaussian, n: usize) -> (Vec<f64>, Vec<f64>) {
+    let (nodes, node_weights) = gauss_hermite(n);
+    let d = gaussian.dim();
+    let count = n.pow(d as u32);
+    let digit = |point: usize, axis: usize| point / n.pow(axis as u32) % n;
+    let mut points: Vec<f64> = (0..count * d).map(|at| nodes[digit(at / d, at % d)]).collect();
+    let weights = (0..count).map(|i| (0..d).map(|axis| node_weights[digit(i, axis)]).product()).collect();
+    place(gaussian, &mut points);
+    (points, weights)
+}
+
+/// Derivatives of a vector-valued function in each coordinate: central differences, extrapolated once, so that the
+/// error is of the order of `h^4`.
+pub fn slopes(f: impl Fn(&[f64]) -> Vec<f64>, at: &[f64], h: f64) -> Vec<Vec<f64>> {
+    let central = |j: usize, h: f64| -> Vec<f64> {
+        let moved = |h: f64| {
+            let mut x = at.to_vec();
+            x[j] += h;
+            f(&x)
+        };
+        moved(h).iter().zip(moved(-h)).map(|(up, down)| (up - down) / (2.0 * h)).collect()
+    };
+    let extrapolated =
+        |j| central(j, 0.5 * h).iter().zip(central(j, h)).map(|(fine, coarse)| (4.0 * fine - coarse) / 3.0).collect();
+    (0..at.len()).map(extrapolated).collect()
+}
+
+/// Solves `a x = b` by elimination with pivoting; `a` as rows.
+pub fn solve_linear(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+    let n = b.len();
+    for c in 0..n {
+        let pivot = (c..n).max_by(|&i, &j| a[i][c].abs().total_cmp(&a[j][c].abs())).unwrap();
+        a.swap(c, pivot);
+        b.swap(c, pivot);
+        for i in c + 1..n {
+            let (above, below) = a.split_at_mut(i);
+            let factor = below[0][c] / above[c][c];
+            below[0].iter_mut().zip(&above[c]).for_each(|(x, pivot)| *x -= factor * pivot);
+            b[i] -= factor * b[c];
+        }
+    }
+    for i in (0..n).rev() {
+        let known: f64 = (i + 1..n).map(|j| a[i][j] * b[j]).sum();
+        b[i] = (b[i] - known) / a[i][i];
+    }
+    b
+}
+
+/// A diagonal Gaussian, the `salt`-th of its kind; means spread over (-spread, spread).
+pub fn diag_gaussian(d: usize, spread: f64, salt: usize) -> Gaussian {
+    let mean = (0..d).map(|i| spread * wave(7919 * salt + i)).collect();
+    let entries = (0..d).map(|i| 1.0 + 0.8 * wave(1000 * salt + 17 + i)).collect();
+    Gaussian::new(mean, Precision::Diag(natmix::family::Diag::new(entries).unwrap()))
+}
