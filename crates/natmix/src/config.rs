@@ -10,7 +10,7 @@ use crate::draws::{DrawPlan, Plan, Radius};
 use crate::error::Error;
 use crate::estimate::{Estimator, Trick};
 use crate::method::Method;
-use crate::rule::{Rule, WeightRule};
+use crate::rule::{Rule, WeightRule, trust_region};
 use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ pub struct Config {
     pub trust_region: f64,
     /// Momentum `b1` of the momentum rule and of adam.
     pub momentum: f64,
-    /// Rate `b2` at which the momentum rule forgets old curvature; `rate` if not set.
+    /// Rate `b2` at which the momentum rule forgets old curvature; the step size, with its decay, if not set.
     pub curvature_rate: Option<f64>,
     /// Added to the precision that divides a momentum step.
     pub damping: f64,
@@ -70,7 +70,7 @@ pub struct Config {
     pub weight_trust_region: f64,
     /// Rows in a minibatch; all rows if not set.
     pub minibatch: Option<usize>,
-    /// Nats that the ELBO may still rise when the run stops.
+    /// Nats of expected gain below which the run stops.
     pub tolerance: f64,
     /// Most iterations.
     pub max_iterations: u64,
@@ -139,19 +139,14 @@ impl Config {
         DrawPlan { plan: self.draws, radius: self.radius }
     }
 
-    /// The rate `b2` at which old curvature is forgotten.
-    pub fn curvature_rate(&self) -> f64 {
-        self.curvature_rate.unwrap_or(self.rate)
-    }
-
     /// Checks every setting, alone and together.
     pub fn validate(&self) -> Result<(), Error> {
         let fail = |setting, problem: String| Err(Error::Config { setting, problem });
         for (setting, x, most) in [
             ("rate", self.rate, 1e3),
             ("step_cap", self.step_cap, 1e6),
-            ("trust_region", self.trust_region, 1e6),
-            ("curvature_rate", self.curvature_rate(), 1.0),
+            ("trust_region", self.trust_region, trust_region::MOST),
+            ("curvature_rate", self.curvature_rate.unwrap_or(self.rate), 1.0),
             ("weight_rate", self.weight_rate, 1e6),
             ("weight_trust_region", self.weight_trust_region, 1e6),
             ("tolerance", self.tolerance, f64::MAX),

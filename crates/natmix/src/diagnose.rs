@@ -25,6 +25,10 @@ const CHUNK: usize = 64;
 /// Largest share of draws that may fall where the density is zero or cannot be evaluated.
 const MOST_DROPPED: f64 = 0.01;
 
+/// Relative variance of the importance weights below which k-hat is passed over: they then hardly differ (an effective
+/// sample size of 98%), and the shape of their tail says nothing about the fit.
+const EVEN: f64 = 0.02;
+
 /// An estimate with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
@@ -114,11 +118,11 @@ pub(crate) fn diagnose_in_pool(
         failed,
         verdict: Verdict { trusted: true, reasons: Vec::new() },
     };
-    diagnostics.verdict = verdict(&diagnostics, converged);
+    diagnostics.verdict = verdict(&diagnostics, weights_variance, converged);
     Ok(diagnostics)
 }
 
-fn verdict(diagnostics: &Diagnostics, converged: Option<bool>) -> Verdict {
+fn verdict(diagnostics: &Diagnostics, weights_variance: f64, converged: Option<bool>) -> Verdict {
     let Diagnostics { k_hat, k_threshold, draws, zero, failed, .. } = diagnostics;
     let mut reasons = Vec::new();
     if converged == Some(false) {
@@ -126,7 +130,7 @@ fn verdict(diagnostics: &Diagnostics, converged: Option<bool>) -> Verdict {
     }
     if !k_hat.is_finite() {
         reasons.push("k-hat could not be computed: too few usable draws, or weights without a tail to fit".to_owned());
-    } else if k_hat >= k_threshold {
+    } else if k_hat >= k_threshold && weights_variance > EVEN {
         reasons.push(format!(
             "k-hat {k_hat:.2} is above {k_threshold:.2}: the mixture misses part of the posterior \
              (try more components or a full covariance)"

@@ -1,4 +1,43 @@
 //! Bayesian inference by natural-gradient variational inference with Gaussian mixtures.
+//!
+//! Given a log density, up to its constant, [`fit`] finds the mixture of Gaussians that is closest to it, says how close
+//! (the ELBO with its error, the evidence, k-hat) and whether to trust it. Every method of the paper "Natural Gradient
+//! Variational Inference with Gaussian Mixture Models" is a combination of small parts, chosen by name.
+//!
+//! ```
+//! use natmix::targets::ClosureTarget;
+//! use natmix::{fit, Config};
+//!
+//! // Two modes of equal weight, at -2 and 2.
+//! let target = ClosureTarget::new(1, |z: &[f64], grad: Option<&mut [f64]>| {
+//!     let (a, b) = (-2.0 * (z[0] - 2.0).powi(2), -2.0 * (z[0] + 2.0).powi(2));
+//!     let share = 1.0 / (1.0 + (b - a).exp());
+//!     if let Some(grad) = grad {
+//!         grad[0] = -4.0 * (share * (z[0] - 2.0) + (1.0 - share) * (z[0] + 2.0));
+//!     }
+//!     a.max(b) + (-(a - b).abs()).exp().ln_1p()
+//! })?;
+//! let fitted = fit(&target, &Config { components: 4, init_sd: vec![2.0], seed: 1, ..Config::default() })?;
+//! let diagnostics = fitted.diagnostics.unwrap();
+//! // The evidence is the integral of both: 2 sqrt(pi / 2).
+//! assert!((diagnostics.log_evidence.mean - (2.0 * 1.2533141373f64).ln()).abs() < 0.01);
+//! assert!(diagnostics.verdict.trusted);
+//! # Ok::<(), natmix::Error>(())
+//! ```
+//!
+//! # Map
+//! | module | what it holds |
+//! |---|---|
+//! | [`target`], [`targets`], [`autodiff`], [`transform`] | what is inferred: the trait, built-in ones, derivatives, constraints |
+//! | [`family`] | Gaussians and mixtures |
+//! | [`draws`] | where points come from |
+//! | [`estimate`] | from points to moments; the entropy trick |
+//! | [`rule`] | from moments to a step |
+//! | [`method`], [`config`] | the named methods and every setting |
+//! | [`run`], [`state`], [`stop`], [`observe`] | the run loop and what watches it |
+//! | [`diagnose`](mod@diagnose), [`psis`] | how far a result can be trusted |
+//! | [`save`], [`checkpoint`] | files |
+//! | [`testing`] | checks of your own targets |
 #![forbid(unsafe_code)]
 
 pub mod autodiff;
@@ -34,3 +73,40 @@ pub use method::Method;
 pub use run::{Fit, Fitted, fit};
 pub use state::State;
 pub use workspace::Scratch;
+
+/// The pages of the documentation, so that their examples are compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    pub struct Project;
+    #[doc = include_str!("../../../docs/methods/bbvi.md")]
+    pub struct MethodsBbvi;
+    #[doc = include_str!("../../../docs/methods/ngvi.md")]
+    pub struct MethodsNgvi;
+    #[doc = include_str!("../../../docs/methods/von.md")]
+    pub struct MethodsVon;
+    #[doc = include_str!("../../../docs/methods/vogn.md")]
+    pub struct MethodsVogn;
+    #[doc = include_str!("../../../docs/methods/mixture-draws.md")]
+    pub struct MethodsMixtureDraws;
+    #[doc = include_str!("../../../docs/methods/component-draws.md")]
+    pub struct MethodsComponentDraws;
+    #[doc = include_str!("../../../docs/draw-plans.md")]
+    pub struct DrawPlans;
+    #[doc = include_str!("../../../docs/estimators.md")]
+    pub struct Estimators;
+    #[doc = include_str!("../../../docs/rules.md")]
+    pub struct Rules;
+    #[doc = include_str!("../../../docs/diagnostics.md")]
+    pub struct Diagnostics;
+    #[doc = include_str!("../../../docs/targets.md")]
+    pub struct Targets;
+    #[doc = include_str!("../../../docs/reproducibility.md")]
+    pub struct Reproducibility;
+    #[doc = include_str!("../../../docs/files.md")]
+    pub struct Files;
+    #[doc = include_str!("../../../docs/errata.md")]
+    pub struct Errata;
+    #[doc = include_str!("../../../docs/README.md")]
+    pub struct Readme;
+}

@@ -4,7 +4,7 @@ use crate::config::{Config, Source};
 use crate::draws::Plan;
 use crate::error::Error;
 use crate::estimate::Estimator;
-use crate::rule::{Rule, WeightRule};
+use crate::rule::Rule;
 use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -71,7 +71,6 @@ impl Method {
                 estimator: Estimator::EmpiricalFisher,
                 rule: Rule::Momentum,
                 rate: 0.1,
-                weight_rule: WeightRule::TrustRegion,
                 ..base
             },
             Method::MixtureDraws => Config { source: Source::Mixture, rule: Rule::Plain, rate: 0.1, ..base },

@@ -197,6 +197,8 @@ struct Runner<'a> {
     moments: Vec<Moments>,
     steps: Vec<StepInfo>,
     counts: Vec<usize>,
+    /// Components in the order of their ids.
+    by_id: Vec<usize>,
     values: Vec<f64>,
     new_weights: Vec<f64>,
     tricks: Vec<crate::estimate::trick::Coefficients>,
@@ -209,6 +211,8 @@ impl<'a> Runner<'a> {
             (Some(size), Some(rows)) => Some(Minibatches::new(rows, size, config.seed)?),
             _ => None,
         };
+        let mut by_id: Vec<usize> = (0..k).collect();
+        by_id.sort_by_key(|&k| state.mixture.ids()[k]);
         let mut cells: Vec<Cell> = (0..k).map(|_| Cell::default()).collect();
         let most = k * config.plan().count(config.draws_per_component);
         if config.source == Source::Mixture && k * most * dim <= MOST_RESERVED {
@@ -223,6 +227,7 @@ impl<'a> Runner<'a> {
             moments: (0..k).map(|_| Moments::new(dim, shape)).collect(),
             steps: vec![StepInfo::default(); k],
             counts: vec![0; k],
+            by_id,
             values: vec![0.0; k],
             new_weights: vec![0.0; k],
             tricks: state.carried.iter().map(|carried| carried.trick).collect(),
@@ -292,7 +297,9 @@ impl<'a> Runner<'a> {
     /// Whether a budget is spent, or there is nothing left to gain.
     fn exhausted(&self) -> Option<StopReason> {
         let (state, config) = (&self.state, &self.config);
-        let next = config.components as u64 * config.plan().count(config.draws_per_component) as u64;
+        // Under mixture draws each component's share is rounded up by at most two.
+        let rounding = if config.source == Source::Mixture { 2 } else { 0 };
+        let next = (config.components * (config.plan().count(config.draws_per_component) + rounding)) as u64;
         if state.history.converged(config.tolerance) {
             Some(StopReason::Converged)
         } else if state.iteration >= config.max_iterations {
@@ -350,8 +357,7 @@ impl<'a> Runner<'a> {
 
         // ... then every component moves.
         self.count_evals(mean)?;
-        self.state.history.push(mean, se);
-        self.state.keep_best(mean, se);
+        self.state.judge(mean, se, self.batches.is_some());
         self.update();
         self.state.iteration += 1;
         Ok((mean, se))
@@ -367,22 +373,14 @@ impl<'a> Runner<'a> {
                 self.counts.fill(0);
                 let mut noise = Noise::new(config.seed, Purpose::Assignment, u64::MAX, self.state.iteration, 0);
                 // Components are drawn in the order of their ids, so that relabelling changes nothing.
-                let heaviest = (0..mixture.len()).max_by(|&a, &b| {
-                    mixture.log_weights()[a]
-                        .total_cmp(&mixture.log_weights()[b])
-                        .then(mixture.ids()[a].cmp(&mixture.ids()[b]))
-                });
                 for _ in 0..config.components * config.draws_per_component {
                     let mut left = noise.uniform();
-                    let mut chosen = heaviest.unwrap_or(0);
-                    for id in 0..mixture.len() as u64 {
-                        let Some(k) = mixture.ids().iter().position(|other| *other == id) else { continue };
+                    let found = self.by_id.iter().find(|&&k| {
                         left -= mixture.log_weights()[k].exp();
-                        if left < 0.0 {
-                            chosen = k;
-                            break;
-                        }
-                    }
+                        left < 0.0
+                    });
+                    // Rounding may leave a crumb beyond the last one.
+                    let chosen = found.copied().unwrap_or(self.by_id[0]);
                     self.counts[chosen] += 1;
                 }
             }
@@ -480,7 +478,7 @@ impl Step<'_> {
                 let settings = momentum::Momentum {
                     rate,
                     momentum: config.momentum,
-                    curvature_rate: config.curvature_rate(),
+                    curvature_rate: config.curvature_rate.unwrap_or(rate),
                     damping: config.damping,
                     iteration,
                 };

@@ -103,8 +103,19 @@ impl State {
         self.evals
     }
 
+    /// Takes in the ELBO estimate of the present mixture. With minibatches its error knows nothing of the rows that were
+    /// left out, so there the mean of the latest estimates stands for it, with the spread that they showed.
+    pub(crate) fn judge(&mut self, elbo: f64, se: f64, minibatch: bool) {
+        self.history.push(elbo, se);
+        match (minibatch, self.history.recent()) {
+            (false, _) => self.keep_best(elbo, se),
+            (true, Some((elbo, se))) => self.keep_best(elbo, se),
+            (true, None) => {}
+        }
+    }
+
     /// Remembers the present mixture, whose ELBO has just been estimated, if it is the best so far.
-    pub(crate) fn keep_best(&mut self, elbo: f64, se: f64) {
+    fn keep_best(&mut self, elbo: f64, se: f64) {
         if !(elbo.is_finite() && se.is_finite()) {
             return;
         }

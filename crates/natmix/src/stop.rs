@@ -1,8 +1,9 @@
 //! When to stop: the ELBO's drift against its own Monte-Carlo error.
 //!
 //! The second half of the history is split in two. The drift is the difference of their means, with the standard
-//! error that follows from the larger of the reported and the observed noise. The run has converged when
-//! `|drift| + error <= tolerance`, or when the drift is lost in an error of at most five tolerances: noise alone
+//! error that follows from the larger of the reported and the observed noise. What is still to be gained is taken as
+//! three times the drift, as for an error that falls with one over the iterations. The run has converged when that gain
+//! plus the error is below the tolerance, or when the gain is lost in an error of at most five tolerances: noise alone
 //! cannot end a run, it only makes it longer.
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,9 @@ use serde::{Deserialize, Serialize};
 /// Most bins that the history keeps; beyond, neighbours are merged, so memory stays bounded.
 const BINS: usize = 128;
 /// Fewest bins from which a drift is computed.
-const FEWEST: usize = 8;
+const FEWEST: usize = 16;
+/// Gain that is still ahead, in units of the drift.
+const AHEAD: f64 = 3.0;
 /// Tolerances of Monte-Carlo error at which a drift that is smaller than its error counts as none.
 const NOISE: f64 = 5.0;
 /// Iterations whose mean stands for an iterate when the best one is chosen.
@@ -75,11 +78,13 @@ impl Default for History {
 }
 
 impl History {
-    /// Takes in the estimate of an iteration; one that is not finite is passed over.
+    /// Takes in the estimate of an iteration; one that is not finite is passed over. An infinite error is an unknown
+    /// one: the spread of the estimates must speak for it.
     pub fn push(&mut self, elbo: f64, se: f64) {
-        if !elbo.is_finite() || !se.is_finite() {
+        if !elbo.is_finite() || se.is_nan() {
             return;
         }
+        let se = if se.is_finite() { se } else { 0.0 };
         if self.bins.is_empty() {
             self.origin = elbo;
         }
@@ -127,18 +132,19 @@ impl History {
 
     pub fn converged(&self, tolerance: f64) -> bool {
         self.drift().is_some_and(|(drift, se)| {
-            let drift = drift.abs();
-            drift + se <= tolerance || drift <= se && se <= NOISE * tolerance
+            let gain = AHEAD * drift.abs();
+            gain + se <= tolerance || gain <= se && se <= NOISE * tolerance
         })
     }
 
-    /// Mean of the latest estimates and its standard error.
+    /// Mean of the latest estimates and its standard error, from the larger of the reported and the observed noise.
     pub fn recent(&self) -> Option<(f64, f64)> {
         let n = self.recent.len() as f64;
         (self.recent.len() == WINDOW).then(|| {
             let mean = self.recent.iter().map(|x| x.0).sum::<f64>() / n;
-            let variance = self.recent.iter().map(|x| x.1 * x.1).sum::<f64>() / (n * n);
-            (mean, variance.sqrt())
+            let reported = self.recent.iter().map(|x| x.1 * x.1).sum::<f64>() / n;
+            let observed = self.recent.iter().map(|x| (x.0 - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            (mean, (reported.max(observed) / n).sqrt())
         })
     }
 }
@@ -204,7 +210,7 @@ mod tests {
         assert!(flat.converged(1e-12));
         assert!(!slope.converged(0.01));
         let (drift, _) = slope.drift().unwrap();
-        assert!((drift - 0.2).abs() < 1e-9, "{drift}");
+        assert!((drift - 0.4).abs() < 1e-9, "{drift}");
     }
 
     #[test]

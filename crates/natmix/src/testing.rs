@@ -119,10 +119,10 @@ pub fn check_target(target: &dyn Target, options: &CheckOptions) -> Result<Check
         for (i, z) in points.chunks_exact(d).enumerate() {
             let gradient = &gradients[i * d..(i + 1) * d];
             let size = gradient.iter().fold(0.0_f64, |m, g| m.max(g.abs()));
-            for j in 0..d {
+            for (j, slope) in gradient.iter().enumerate() {
                 let estimate =
                     checker.slope(z, j, options.spread, |checker, z| Ok(checker.values(Rows::All, z)?[0]))?;
-                worst.compare(gradient[j], estimate, size, || format!("point {i}, coordinate {j}"));
+                worst.compare(*slope, estimate, size, || format!("point {i}, coordinate {j}"));
             }
         }
         report.checks.push(worst.check());

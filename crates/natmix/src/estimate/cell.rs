@@ -188,7 +188,8 @@ pub(crate) fn reduce(
 }
 
 /// `E_k[b]` from draws of the mixture. The mean of delta_k is one only on average, so `b` is taken relative to its
-/// mean over the other draws: a baseline that is independent of each draw and leaves the estimate unbiased.
+/// mean over the other draws: a baseline that is independent of each draw and leaves the estimate unbiased. (Under plans
+/// whose draws depend on each other that is true up to one over their number.)
 fn baselined(cells: &[Cell], delta: f64, delta_b: f64) -> f64 {
     let total: f64 = cells.iter().map(|cell| cell.total).sum();
     let usable = cells.iter().filter(|cell| cell.total > 0.0);
@@ -206,10 +207,8 @@ pub(crate) fn elbo(cells: &[Cell], q: &Mixture, shared: bool) -> (f64, f64) {
         let share = if shared { cell.total } else { log_w.exp() };
         total += share;
         mean += share * cell.mean;
-        // A lone draw has no spread of its own: it must not make the whole estimate look exact or worthless.
-        if cell.variance.is_finite() {
-            variance += share * share * cell.variance;
-        }
+        // A lone draw has no spread of its own: its variance is infinite, and so is the error of the whole.
+        variance += share * share * cell.variance;
     }
     (mean / total, (variance / (total * total)).sqrt())
 }

@@ -10,8 +10,8 @@
 //! L_ij, i > j  -r_k D_ij
 //! ```
 //!
-//! The baseline is the mean of `b` over the other draws, so the estimate stays unbiased. It is constant where q = p,
-//! and the noise vanishes there.
+//! The baseline is the mean of `b` over the other draws, so the estimate stays unbiased under independent draws. It is
+//! constant where q = p, and the noise vanishes there.
 
 use super::Moments;
 use super::cell::Cell;

@@ -14,8 +14,8 @@
 //! Near the answer that costs far more than it brings (`cargo bench --bench entropy_trick` shows both), so the default
 //! is `fitted`: on, with the coefficient that was best on the previous iteration's points. Those are independent of the
 //! present points, so nothing is biased. Whole frames of cubature integrate `log N_k`, `a_k` and its curvature exactly, so
-//! there every coefficient gives the same estimate, and zero, which costs nothing and shows the smallest spread, is
-//! taken. With exact curvature the third line changes nothing.
+//! there every coefficient gives the same estimate of a component's own moments; under the cubature plan the coefficient
+//! is therefore zero, which costs nothing and shows the smallest spread. With exact curvature the third line changes nothing.
 
 use super::cell::Cell;
 use crate::draws::Plan;

@@ -1,6 +1,6 @@
 //! VOGN's step for diagonal precisions, as trained on networks.
 //!
-//! With `g = E[grad b]`, curvature rate `b2`, momentum `b1` and iteration `t` of this component:
+//! With `g = E[grad b]`, curvature rate `b2`, momentum `b1` and iteration `t` of the run:
 //!
 //! ```text
 //! v <- b1 v + (1 - b1) g
@@ -26,7 +26,7 @@ pub struct Momentum {
     pub curvature_rate: f64,
     /// Added to the precision that divides the step.
     pub damping: f64,
-    /// Number of this step, from one on.
+    /// Iteration of the run, from one on.
     pub iteration: u64,
 }
 

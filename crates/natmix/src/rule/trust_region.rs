@@ -27,8 +27,8 @@ use crate::workspace::Scratch;
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.85;
 /// Limits of the bound.
-const LEAST: f64 = 1e-5;
-const MOST: f64 = 1e3;
+pub(crate) const LEAST: f64 = 1e-5;
+pub(crate) const MOST: f64 = 1e3;
 /// Trials: 2^-60 of the bracket is below rounding.
 const BISECTIONS: usize = 60;
 
