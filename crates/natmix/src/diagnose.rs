@@ -118,11 +118,12 @@ pub(crate) fn diagnose_in_pool(
         failed,
         verdict: Verdict { trusted: true, reasons: Vec::new() },
     };
-    diagnostics.verdict = verdict(&diagnostics, weights_variance, converged);
+    let infinite = log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
+    diagnostics.verdict = verdict(&diagnostics, weights_variance, infinite, converged);
     Ok(diagnostics)
 }
 
-fn verdict(diagnostics: &Diagnostics, weights_variance: f64, converged: Option<bool>) -> Verdict {
+fn verdict(diagnostics: &Diagnostics, weights_variance: f64, infinite: usize, converged: Option<bool>) -> Verdict {
     let Diagnostics { k_hat, k_threshold, draws, zero, failed, .. } = diagnostics;
     let mut reasons = Vec::new();
     if converged == Some(false) {
@@ -134,6 +135,12 @@ fn verdict(diagnostics: &Diagnostics, weights_variance: f64, converged: Option<b
         reasons.push(format!(
             "k-hat {k_hat:.2} is above {k_threshold:.2}: the mixture misses part of the posterior \
              (try more components or a full covariance)"
+        ));
+    }
+    if infinite > 0 {
+        reasons.push(format!(
+            "the density is infinite at {infinite} of {draws} draws, and all of its mass may be there: \
+             constrain the parameters away from such points"
         ));
     }
     if (zero + failed) as f64 > MOST_DROPPED * *draws as f64 {

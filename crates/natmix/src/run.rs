@@ -183,6 +183,9 @@ fn check_start(mixture: Mixture, config: &Config, dim: usize) -> Result<Mixture,
             config.components,
         )));
     }
+    if let Some(k) = mixture.components().iter().position(|component| !component.is_sound()) {
+        return Err(Error::InvalidInput(format!("the start has no finite mean or precision in component {k}")));
+    }
     Ok(mixture)
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct ChunkPoints<'a> {
 /// Points a chunk holds when a component has `n`: few enough to share the work of one component among threads,
 /// many enough for matrix products. Depends on nothing but `n`.
 pub(crate) fn points_per_chunk(n: usize) -> usize {
-    let most = n.div_ceil(8).clamp(16, 128);
+    let most = n.div_ceil(8).clamp(8, 128);
     n.div_ceil(n.div_ceil(most).max(1)).max(1)
 }
 
@@ -159,7 +159,11 @@ impl Chunk {
             let mut good: Vec<usize> = (0..n).filter(|&i| fine(i)).collect();
             if good.len() == n {
                 // Only the curvature went wrong: find the points one by one.
-                good.retain(|&i| self.curvature_is_finite(setup, &points.z[i * d..(i + 1) * d], &mut curv, scratch));
+                let mut finite = Vec::with_capacity(n);
+                for z in points.z.chunks_exact(d) {
+                    finite.push(self.curvature_is_finite(setup, z, &mut curv, scratch)?);
+                }
+                good.retain(|&i| finite[i]);
             }
             if good.len() == n {
                 // Finite one by one, but not their sum: nothing here can be used.
@@ -250,17 +254,23 @@ impl Chunk {
         }
     }
 
-    fn curvature_is_finite(&mut self, setup: &Setup<'_>, z: &[f64], curv: &mut [f64], scratch: &mut Scratch) -> bool {
+    fn curvature_is_finite(
+        &mut self,
+        setup: &Setup<'_>,
+        z: &[f64],
+        curv: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<bool, TargetError> {
         let (d, shape) = (setup.q.dim(), setup.q.shape());
-        let Some(kind) = setup.estimator.curvature() else { return true };
+        let Some(kind) = setup.estimator.curvature() else { return Ok(true) };
         let sums = &mut curv[..shape.len(d)];
         let (mut log_p, mut grad) = ([0.0], scratch.take(d));
         let request = CurvatureSums { kind, shape, weights: &[1.0], sums };
         let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: Some(request) };
         self.evals += 1;
-        let evaluated = setup.target.eval(setup.rows, Points::new(z, d), out, scratch).is_ok();
+        setup.target.eval(setup.rows, Points::new(z, d), out, scratch)?;
         scratch.give(grad);
-        evaluated && curv[..shape.len(d)].iter().all(|x| x.is_finite())
+        Ok(curv[..shape.len(d)].iter().all(|x| x.is_finite()))
     }
 }
 

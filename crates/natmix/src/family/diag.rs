@@ -8,9 +8,9 @@ pub struct Diag {
 }
 
 impl Diag {
-    /// From its entries; fails with the index of one that is not a positive finite number.
+    /// From its entries; fails with the index of one that is not a positive number with a finite inverse.
     pub fn new(prec: Vec<f64>) -> Result<Self, usize> {
-        match prec.iter().position(|x| !(x.is_finite() && *x > 0.0)) {
+        match prec.iter().position(|x| !fits(*x)) {
             Some(bad) => Err(bad),
             None => Ok(Self { root: prec.iter().map(|x| x.sqrt()).collect(), prec }),
         }
@@ -32,9 +32,9 @@ impl Diag {
         self.prec.iter().map(|x| x.ln()).sum()
     }
 
-    /// Replaces the entries, if all are positive and finite.
+    /// Replaces the entries, if all are as [`Diag::new`] wants them; otherwise leaves everything as it was.
     pub(crate) fn set(&mut self, prec: &[f64]) -> Result<(), usize> {
-        if let Some(bad) = prec.iter().position(|x| !(x.is_finite() && *x > 0.0)) {
+        if let Some(bad) = prec.iter().position(|x| !fits(*x)) {
             return Err(bad);
         }
         for ((old, root), new) in self.prec.iter_mut().zip(&mut self.root).zip(prec) {
@@ -71,4 +71,9 @@ impl Diag {
             }
         }
     }
+}
+
+/// Whether a number can be a precision: the inverse of a smaller one than the normal ones may overflow.
+fn fits(x: f64) -> bool {
+    x > 0.0 && x.is_normal()
 }

@@ -116,6 +116,11 @@ impl Gaussian {
     pub fn precision(&self) -> &Precision {
         &self.prec
     }
+    /// Whether mean, precision and factor are finite and the factor's diagonal positive.
+    pub(crate) fn is_sound(&self) -> bool {
+        let numbers = self.mean.iter().chain(self.prec.matrix()).chain(self.prec.factor());
+        numbers.chain([&self.log_norm]).all(|x| x.is_finite())
+    }
     /// Standard deviation of each coordinate.
     pub fn sd(&self) -> Vec<f64> {
         let covariance = self.prec.covariance();

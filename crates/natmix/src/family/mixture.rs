@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! grad log q = sum_k r_k a_k
-//! hess log q = sum_k r_k (a_k a_k' - S_k) - (grad log q)(grad log q)'
+//! hess log q = sum_k r_k ((a_k - grad log q)(a_k - grad log q)' - S_k)
 //! ```
 //!
 //! A mixture is a [`Target`] too. A single Gaussian is a mixture of one component, not another code path.
@@ -58,6 +58,9 @@ impl Mixture {
         let (dim, shape) = (components[0].dim(), components[0].shape());
         if components.iter().any(|c| c.dim() != dim || c.shape() != shape) || dim == 0 {
             return invalid("components must share one dimension (at least 1) and one shape".into());
+        }
+        if let Some(k) = components.iter().position(|c| !c.is_sound()) {
+            return invalid(format!("component {k}: mean or precision is not finite"));
         }
         let mut log_w: Vec<f64> = weights.iter().map(|w| w.ln()).collect();
         normalise(&mut log_w);
@@ -362,13 +365,18 @@ impl Block {
                 *max = max.max(w + n);
             }
         }
-        // A point so far away that every density is zero belongs to nobody: NaN, to be dropped later.
         for ((resp, log_n), w) in self.resp.chunks_exact_mut(stride).zip(self.log_n.chunks_exact(stride)).zip(log_w) {
             for ((r, n), max) in resp.iter_mut().zip(log_n).zip(&self.log_q) {
                 *r = (w + n - max).exp();
             }
         }
         for i in 0..stride {
+            if self.log_q[i] == f64::NEG_INFINITY {
+                // So far away that every density is zero, or a NaN that `f64::max` passed over: belongs to nobody.
+                self.log_q[i] = self.log_n[i..].iter().step_by(stride).sum();
+                self.resp[i..].iter_mut().step_by(stride).for_each(|r| *r = 0.0);
+                continue;
+            }
             let total: f64 = self.resp[i..].iter().step_by(stride).sum();
             for r in self.resp[i..].iter_mut().step_by(stride) {
                 *r /= total;
@@ -409,33 +417,23 @@ impl Block {
             a.fill(0.0);
             let y = &self.y[k * d * stride..][..d * stride];
             component.precision().add_scaled_times_factor(&mut a, &minus, y, scratch);
-            add_outer(sum, 1.0, &a, &w, shape, d, stride, &mut scaled);
+            // Centred: the difference of large squares far away would lose its digits.
+            a.iter_mut().zip(&self.grad).for_each(|(a, g)| *a -= g);
+            add_outer(sum, &a, &w, shape, d, stride, &mut scaled);
             add_precision(sum, -w[..self.n].iter().sum::<f64>(), component.precision(), shape);
         }
-        w[..self.n].copy_from_slice(weights);
-        add_outer(sum, -1.0, &self.grad, &w, shape, d, stride, &mut scaled);
         for buffer in [a, scaled, w, minus] {
             scratch.give(buffer);
         }
     }
 }
 
-/// `sum += factor * sum_i w_i x_i x_i'` for transposed `x`; weights of padding must be zero.
-#[allow(clippy::too_many_arguments)]
-fn add_outer(
-    sum: &mut [f64],
-    factor: f64,
-    x: &[f64],
-    w: &[f64],
-    shape: Shape,
-    d: usize,
-    stride: usize,
-    scaled: &mut [f64],
-) {
+/// `sum += sum_i w_i x_i x_i'` for transposed `x`; weights of padding must be zero.
+fn add_outer(sum: &mut [f64], x: &[f64], w: &[f64], shape: Shape, d: usize, stride: usize, scaled: &mut [f64]) {
     match shape {
         Shape::Diag => {
             for (sum, x) in sum.iter_mut().zip(x.chunks_exact(stride)) {
-                *sum += factor * x.iter().zip(w).map(|(x, w)| w * x * x).sum::<f64>();
+                *sum += x.iter().zip(w).map(|(x, w)| w * x * x).sum::<f64>();
             }
         }
         Shape::Full => {
@@ -444,7 +442,7 @@ fn add_outer(
                     *scaled = w * x;
                 }
             }
-            linalg::product(sum, true, factor, scaled, Transpose::Yes, x, (d, stride, d));
+            linalg::product(sum, true, 1.0, scaled, Transpose::Yes, x, (d, stride, d));
         }
     }
 }

@@ -45,9 +45,9 @@ const LEAST_LOG_WEIGHT: f64 = -600.0;
 pub fn step(log_w: &mut [f64], values: &[f64], rate: f64) {
     let reference = reference(log_w, values);
     for (w, value) in log_w.iter_mut().zip(values) {
-        let pull = rate * (value - reference);
         // Beyond the least weight nothing changes any more, and infinities must not meet.
-        *w += if pull.is_nan() { 0.0 } else { pull.clamp(2.0 * LEAST_LOG_WEIGHT, -2.0 * LEAST_LOG_WEIGHT) };
+        let pull = (rate * (value - reference)).clamp(2.0 * LEAST_LOG_WEIGHT, -2.0 * LEAST_LOG_WEIGHT);
+        *w += if value.is_finite() && !pull.is_nan() { pull } else { 0.0 };
     }
     normalise(log_w);
     log_w.iter_mut().for_each(|w| *w = w.max(LEAST_LOG_WEIGHT));

@@ -96,14 +96,16 @@ impl Glm {
                 return invalid(format!("outcome: row {row} is {y}, not {wanted}"));
             }
         }
+        // A square that over- or underflows is no variance.
+        let usable = |sd: f64| sd > 0.0 && (sd * sd).is_normal() && (sd * sd).recip().is_normal();
         if let Likelihood::Gaussian { sd } = likelihood
-            && !(sd > 0.0 && sd.is_finite())
+            && !usable(sd)
         {
-            return invalid(format!("noise sd {sd} is not a positive number"));
+            return invalid(format!("noise sd {sd} is not a positive number with a finite square"));
         }
         let prior_sd = if prior_sd.len() == 1 { vec![prior_sd[0]; dim] } else { prior_sd.to_vec() };
-        if prior_sd.len() != dim || prior_sd.iter().any(|sd| !(*sd > 0.0 && sd.is_finite())) {
-            return invalid(format!("prior sd needs 1 or {dim} positive numbers"));
+        if prior_sd.len() != dim || prior_sd.iter().any(|sd| !usable(*sd)) {
+            return invalid(format!("prior sd needs 1 or {dim} positive numbers with finite squares"));
         }
         let row_constant = outcome.iter().map(|y| match likelihood {
             Likelihood::Gaussian { sd } => -sd.ln() - 0.5 * LOG_TAU,

@@ -1,0 +1,572 @@
+//! Targets that misbehave and settings that make no sense: nothing is poisoned, everything is said.
+//!
+//! Every method that applies meets NaN, both infinities and errors, at some points or at all, in the value, the gradient or
+//! the curvature. An observer checks the mixture after each iteration. Counts are compared exactly with what the target saw.
+
+use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
+use natmix::observe::{Iteration, Observer};
+use natmix::rule::Rule;
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::targets::{ClosureTarget, Glm, Likelihood, log_p_at};
+use natmix::{Config, Error, Fit, Fitted, Method, Scratch, fit};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is wrong with a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Value(f64),
+    Gradient(f64),
+    Curvature(f64),
+}
+
+/// A standard normal with every kind of curvature that fails at the points `z` with `bad(z)`, or in one call.
+struct Faulty {
+    dim: usize,
+    fault: Fault,
+    bad: fn(&[f64]) -> bool,
+    fails_at_call: Option<u64>,
+    calls: AtomicU64,
+    points: AtomicU64,
+    bad_points: AtomicU64,
+}
+
+impl Faulty {
+    fn new(dim: usize, fault: Fault, bad: fn(&[f64]) -> bool) -> Self {
+        let count = AtomicU64::default;
+        Self { dim, fault, bad, fails_at_call: None, calls: count(), points: count(), bad_points: count() }
+    }
+}
+
+impl Target for Faulty {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, _: &mut Scratch) -> Result<(), TargetError> {
+        let call = 1 + self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.fails_at_call.is_some_and(|last| call == last) {
+            return Err("the solver of Faulty gave up".into());
+        }
+        self.points.fetch_add(z.len() as u64, Ordering::Relaxed);
+        let bad: Vec<bool> = z.iter().map(self.bad).collect();
+        self.bad_points.fetch_add(bad.iter().filter(|bad| **bad).count() as u64, Ordering::Relaxed);
+        for ((log_p, z), bad) in out.log_p.iter_mut().zip(z.iter()).zip(&bad) {
+            *log_p = match self.fault {
+                Fault::Value(x) if *bad => x,
+                _ => -0.5 * z.iter().map(|x| x * x).sum::<f64>(),
+            };
+        }
+        if let Some(grad) = out.grad {
+            grad.iter_mut().zip(z.data()).for_each(|(g, z)| *g = -z);
+            if let Fault::Gradient(x) = self.fault {
+                for (grad, _) in grad.chunks_exact_mut(self.dim).zip(&bad).filter(|(_, bad)| **bad) {
+                    grad[self.dim - 1] = x;
+                }
+            }
+        }
+        if let Some(curv) = out.curv {
+            let (step, len) = match curv.shape {
+                Shape::Diag => (1, self.dim),
+                Shape::Full => (self.dim + 1, self.dim * self.dim),
+            };
+            curv.sums.fill(0.0);
+            for (sum, weights) in curv.sums.chunks_exact_mut(len).zip(curv.weights.chunks_exact(z.len())) {
+                for (weight, bad) in weights.iter().zip(&bad) {
+                    match self.fault {
+                        Fault::Value(_) if *bad => {}
+                        Fault::Curvature(x) if *bad => sum[0] += weight * x,
+                        _ => sum.iter_mut().step_by(step).for_each(|s| *s -= weight),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn curvatures(&self) -> &[(Curvature, Shape)] {
+        use Curvature::{EmpiricalFisher, Exact};
+        &[(Exact, Shape::Full), (Exact, Shape::Diag), (EmpiricalFisher, Shape::Diag)]
+    }
+}
+
+/// Every method with one and three components, diagonal and full where it can be.
+fn settings() -> Vec<Config> {
+    let mut all = Vec::new();
+    for (method, ..) in Method::ALL {
+        for components in [1, 3] {
+            for covariance in [Shape::Diag, Shape::Full] {
+                if method == Method::Vogn && covariance == Shape::Full {
+                    continue;
+                }
+                let draws_per_component = if method == Method::Bbvi { 40 } else { 12 };
+                all.push(Config {
+                    components,
+                    covariance,
+                    draws_per_component,
+                    max_iterations: 40,
+                    diagnostic_draws: 0,
+                    threads: 1,
+                    seed: 5,
+                    ..Config::new(method)
+                });
+            }
+        }
+    }
+    assert_eq!(all.len(), 22);
+    all
+}
+
+fn name(config: &Config) -> String {
+    format!("{} with {} {} components", config.method.name(), config.components, config.covariance.name())
+}
+
+fn needs(config: &Config, fault: Fault) -> bool {
+    match fault {
+        Fault::Value(_) => true,
+        Fault::Gradient(_) => config.estimator.needs_gradient(),
+        Fault::Curvature(_) => config.estimator.curvature().is_some(),
+    }
+}
+
+fn assert_sound(mixture: &Mixture, what: &str) {
+    let finite = |x: &[f64]| x.iter().all(|x| x.is_finite());
+    assert!(finite(mixture.log_weights()), "{what}: weights {:?}", mixture.log_weights());
+    assert!((mixture.weights().iter().sum::<f64>() - 1.0).abs() < 1e-12, "{what}: weights {:?}", mixture.weights());
+    for component in mixture.components() {
+        let (s, l) = (component.precision().matrix(), component.precision().factor());
+        let step = if component.shape() == Shape::Full { component.dim() + 1 } else { 1 };
+        assert!(
+            finite(component.mean()) && finite(s) && finite(l) && component.log_norm().is_finite(),
+            "{what}: {component:?}"
+        );
+        assert!(l.iter().step_by(step).all(|x| *x > 0.0), "{what}: {component:?}");
+    }
+}
+
+/// Checks the mixture after every iteration.
+struct Sound(String);
+
+impl Observer for Sound {
+    fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        assert_sound(it.mixture, &self.0);
+        assert!(it.dropped <= it.evals, "{}: {} of {}", self.0, it.dropped, it.evals);
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+fn run(target: &dyn Target, config: &Config, what: &str) -> Result<Fitted, Error> {
+    let mut sound = Sound(what.to_owned());
+    let result = Fit::new(target, config.clone()).observe(&mut sound).run();
+    if let Ok(fitted) = &result {
+        assert_sound(&fitted.mixture, what);
+    }
+    result
+}
+
+/// Values that are no log density.
+const BAD: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+
+#[test]
+fn bad_points_are_left_out_and_counted() {
+    for config in settings() {
+        for bad in BAD {
+            for fault in [Fault::Value(bad), Fault::Gradient(bad), Fault::Curvature(bad)] {
+                if !needs(&config, fault) {
+                    continue;
+                }
+                for dim in [1, 2] {
+                    let what = format!("{}, {fault:?} in dimension {dim}", name(&config));
+                    let target = Faulty::new(dim, fault, |z| z[0] < 0.1);
+                    let fitted = run(&target, &config, &what).unwrap_or_else(|error| panic!("{what}: {error}"));
+                    assert!(fitted.dropped > 0, "{what}");
+                    let points = target.points.into_inner();
+                    assert_eq!(fitted.evals, points, "{what}: evaluations");
+                    // Points whose curvature alone is bad are looked at more than once.
+                    if !matches!(fault, Fault::Curvature(_)) {
+                        assert_eq!(fitted.dropped, target.bad_points.into_inner(), "{what}: dropped");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_density_that_fails_on_half_of_the_space_is_not_trusted() {
+    for config in settings() {
+        for bad in BAD {
+            let config = Config { diagnostic_draws: 500, ..config.clone() };
+            let what = format!("{}, {bad}", name(&config));
+            // The start is at the edge, and the density as good as flat: the mixture cannot get away.
+            let target = Faulty::new(2, Fault::Value(bad), |z| z[0] + z[1] < 0.0);
+            let fitted = run(&target, &Config { max_iterations: 5, ..config }, &what).unwrap();
+            let diagnostics = fitted.diagnostics.unwrap();
+            assert!(!diagnostics.verdict.trusted, "{what}: {diagnostics:?}");
+            let lost = diagnostics.zero + diagnostics.failed;
+            assert!(lost > 10, "{what}: {lost} draws lost");
+            assert_eq!(diagnostics.zero > 0, bad == f64::NEG_INFINITY, "{what}: {diagnostics:?}");
+            let said = diagnostics.verdict.reasons.iter().any(|r| r.contains(&format!("{lost} of 500 draws")));
+            assert!(said, "{what}: {:?}", diagnostics.verdict.reasons);
+            assert!(diagnostics.elbo.mean.is_finite(), "{what}: {diagnostics:?}");
+        }
+    }
+}
+
+#[test]
+fn a_density_that_is_finite_nowhere_is_an_error() {
+    for config in settings() {
+        for bad in BAD {
+            for fault in [Fault::Value(bad), Fault::Gradient(bad), Fault::Curvature(bad)] {
+                if !needs(&config, fault) {
+                    continue;
+                }
+                let what = format!("{}, {fault:?}", name(&config));
+                let target = Faulty::new(2, fault, |_| true);
+                match run(&target, &config, &what) {
+                    Err(Error::NowhereFinite { points, iterations }) => {
+                        assert_eq!(points, target.points.into_inner(), "{what}");
+                        assert_eq!(iterations, 20, "{what}");
+                    }
+                    other => panic!("{what}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+/// A start where nothing is finite must not stop a run that would get somewhere: only iterations in a row count.
+#[test]
+fn a_rare_finite_point_keeps_a_run_going() {
+    for config in settings() {
+        let what = name(&config);
+        let target = Faulty::new(1, Fault::Value(f64::NAN), |z| z[0].abs() > 0.2);
+        let fitted = run(&target, &config, &what).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(fitted.dropped > 0 && fitted.dropped < fitted.evals, "{what}");
+    }
+}
+
+#[test]
+fn an_error_of_the_target_ends_the_run_by_name() {
+    for config in settings() {
+        for fault in [Fault::Value(-1.0), Fault::Curvature(f64::NAN)] {
+            if !needs(&config, fault) {
+                continue;
+            }
+            // With bad curvature some of these calls are second looks at single points.
+            for call in [1, 2, 3, 4, 5, 6, 7, 50] {
+                let what = format!("{}, {fault:?}, call {call}", name(&config));
+                let mut target = Faulty::new(2, fault, |z| z[0] < 0.0);
+                target.fails_at_call = Some(call);
+                let config = Config { max_iterations: 100, diagnostic_draws: 100, ..config.clone() };
+                let error = run(&target, &config, &what).expect_err(&what);
+                assert!(matches!(error, Error::Target(_)), "{what}: {error:?}");
+                assert_eq!(error.to_string(), "the target failed: the solver of Faulty gave up", "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_in_the_diagnostics_comes_back_too() {
+    // Values are fine until the run is over.
+    let mut target = Faulty::new(1, Fault::Value(0.0), |_| false);
+    let config = Config { max_iterations: 3, diagnostic_draws: 100, threads: 1, ..Config::default() };
+    fit(&target, &config).unwrap();
+    let calls = target.calls.swap(0, Ordering::Relaxed);
+    target.fails_at_call = Some(calls);
+    assert!(matches!(fit(&target, &config), Err(Error::Target(_))));
+}
+
+/// Where a density is infinite it has no integral that could be trusted, however rarely a draw falls there.
+#[test]
+fn infinite_spikes_are_never_trusted() {
+    for (width, draws) in [(0.05, 500), (0.002, 4_000)] {
+        for config in settings() {
+            let what = format!("{}, spike of width {width}", name(&config));
+            let narrow = width < 0.01;
+            let bad: fn(&[f64]) -> bool = if narrow { |z| z[0].abs() < 0.002 } else { |z| z[0].abs() < 0.05 };
+            let target = Faulty::new(1, Fault::Value(f64::INFINITY), bad);
+            let config = Config { diagnostic_draws: draws, max_iterations: 30, tolerance: 1e6, ..config };
+            let fitted = run(&target, &config, &what).unwrap();
+            let diagnostics = fitted.diagnostics.unwrap();
+            assert!(diagnostics.failed > 0, "{what}: no draw met the spike");
+            assert!(!diagnostics.verdict.trusted, "{what}: {diagnostics:?}");
+            assert!(diagnostics.elbo.mean.is_finite() && diagnostics.log_evidence.mean.is_finite(), "{what}");
+        }
+    }
+}
+
+/// Finite but absurd numbers: sums overflow, squares of residuals too.
+#[test]
+fn finite_but_enormous_values_do_no_harm() {
+    for config in settings() {
+        for size in [1e30, 1e155, 1e300, f64::MAX] {
+            for fault in [Fault::Value(size), Fault::Value(-size), Fault::Gradient(size), Fault::Curvature(-size)] {
+                if !needs(&config, fault) {
+                    continue;
+                }
+                let what = format!("{}, {fault:?}", name(&config));
+                let target = Faulty::new(2, fault, |z| z[0] < 0.1);
+                let config = Config { diagnostic_draws: 200, ..config.clone() };
+                // The observer has looked at every mixture on the way.
+                if let Err(error) = run(&target, &config, &what) {
+                    assert!(matches!(error, Error::NowhereFinite { .. }), "{what}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Models of data that carry little or contradictory information.
+#[test]
+fn awkward_data_do_no_harm() {
+    let column = |f: fn(usize) -> f64| -> Vec<f64> { (0..20).map(f).collect() };
+    let two = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).flat_map(|(a, b)| [*a, *b]).collect() };
+    let (ones, zeros) = (vec![1.0; 20], vec![0.0; 20]);
+    let x = column(|i| i as f64 - 9.5);
+    let split = column(|i| f64::from(u8::from(i >= 10)));
+    let counts = column(|i| (i % 4) as f64);
+    let gaussian = Likelihood::Gaussian { sd: 0.5 };
+    let models = [
+        ("constant column", Glm::new(Likelihood::Bernoulli, &two(&ones, &zeros), 2, split.clone(), &[10.0])),
+        ("twice the same column", Glm::new(gaussian, &two(&x, &x), 2, counts.clone(), &[10.0])),
+        ("separable", Glm::new(Likelihood::Bernoulli, &two(&ones, &x), 2, split.clone(), &[100.0])),
+        ("separable in one dimension", Glm::new(Likelihood::Bernoulli, &x, 1, split, &[100.0])),
+        ("one row", Glm::new(Likelihood::Bernoulli, &[1.0, -2.0, 3.0], 3, vec![1.0], &[1.0])),
+        ("one number", Glm::new(gaussian, &[1.0], 1, vec![0.3], &[1.0])),
+        ("one count", Glm::new(Likelihood::Poisson, &[1.0], 1, vec![0.0], &[3.0])),
+        ("counts that are all zero", Glm::new(Likelihood::Poisson, &two(&ones, &x), 2, zeros.clone(), &[5.0])),
+        ("counts with a steep column", Glm::new(Likelihood::Poisson, &two(&ones, &x), 2, counts, &[5.0])),
+    ];
+    for (data, model) in models {
+        let model = model.unwrap();
+        for config in settings() {
+            let what = format!("{data}: {}", name(&config));
+            let fitted = run(&model, &Config { diagnostic_draws: 300, ..config.clone() }, &what)
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            let diagnostics = fitted.diagnostics.unwrap();
+            assert!(diagnostics.elbo.mean.is_finite(), "{what}: {diagnostics:?}");
+            // exp(eta) overflows where a start is wide and a column steep; no other model here can fail.
+            let steep = matches!(data, "counts with a steep column" | "counts that are all zero");
+            assert!(steep || fitted.dropped == 0, "{what}: {} dropped", fitted.dropped);
+            if model.num_rows() == Some(1) {
+                let config = Config { minibatch: Some(1), ..config };
+                run(&model, &config, &format!("{what} in minibatches")).unwrap();
+            }
+        }
+    }
+}
+
+/// A prior or a noise whose square is zero or infinite would make every point fail.
+#[test]
+fn deviations_without_a_square_are_refused() {
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-200, 1e200] {
+        assert!(Glm::new(Likelihood::Bernoulli, &[1.0], 1, vec![1.0], &[bad]).is_err(), "prior sd {bad}");
+        assert!(Glm::new(Likelihood::Gaussian { sd: bad }, &[1.0], 1, vec![1.0], &[1.0]).is_err(), "noise sd {bad}");
+    }
+}
+
+/// Conjugate models of one row have an exact answer, which the default finds.
+#[test]
+fn a_single_number_is_fitted_exactly() {
+    let model = Glm::new(Likelihood::Gaussian { sd: 0.5 }, &[1.0], 1, vec![0.3], &[1.0]).unwrap();
+    for covariance in [Shape::Diag, Shape::Full] {
+        let fitted = fit(&model, &Config { covariance, ..Config::default() }).unwrap();
+        // Posterior precision 1 + 4, mean 4 * 0.3 / 5. A quadratic log density leaves no noise, only the tolerance.
+        assert!((fitted.mixture.mean()[0] - 0.24).abs() < 1e-3 && (fitted.mixture.covariance()[0] - 0.2).abs() < 1e-3);
+        assert!(fitted.diagnostics.unwrap().verdict.trusted);
+    }
+}
+
+fn unsupported(target: &dyn Target, config: Config) -> String {
+    match fit(target, &config) {
+        Err(error @ Error::Unsupported { .. }) => error.to_string(),
+        other => panic!("{}: {other:?}", config.method.name()),
+    }
+}
+
+#[test]
+fn what_a_target_lacks_is_named() {
+    let values = ClosureTarget::density_only(2, |z| -0.5 * (z[0] * z[0] + z[1] * z[1])).unwrap();
+    for (method, ..) in Method::ALL.iter().filter(|entry| entry.0 != Method::Bbvi) {
+        let message = unsupported(&values, Config::new(*method));
+        assert!(
+            message.contains("gradients") && message.contains("values only") && message.contains("bbvi"),
+            "{message}"
+        );
+    }
+    let quick = Config { max_iterations: 3, ..Config::new(Method::Bbvi) };
+    assert!(fit(&values, &quick).is_ok());
+
+    let gradients = ClosureTarget::new(2, |z, grad| {
+        if let Some(grad) = grad {
+            grad.iter_mut().zip(z).for_each(|(g, z)| *g = -z);
+        }
+        -0.5 * (z[0] * z[0] + z[1] * z[1])
+    });
+    let gradients = gradients.unwrap();
+    let message = unsupported(&gradients, Config::new(Method::Von));
+    assert!(
+        message.contains("exact (full)") && message.contains("no curvature") && message.contains("ngvi"),
+        "{message}"
+    );
+    let message = unsupported(&gradients, Config::new(Method::Vogn));
+    assert!(message.contains("empirical-fisher (diag)") && message.contains("ngvi"), "{message}");
+
+    // A target that has something else says what.
+    let with_hessian = gradients.with_hessian(|_, hess| hess.copy_from_slice(&[-1.0, 0.0, 0.0, -1.0]));
+    let message = unsupported(&with_hessian, Config::new(Method::Vogn));
+    assert!(message.contains("offers exact (diag), exact (full)"), "{message}");
+    let message = unsupported(&with_hessian, Config { minibatch: Some(5), ..Config::new(Method::Ngvi) });
+    assert!(message.contains("data rows") && message.contains("none"), "{message}");
+}
+
+fn setting_of(target: &dyn Target, config: Config) -> (&'static str, String) {
+    match fit(target, &config) {
+        Err(Error::Config { setting, problem }) => (setting, problem),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_invalid_setting_is_named() {
+    type Change = fn(&mut Config, f64);
+    let positive: [(&str, Change); 8] = [
+        ("rate", |c, x| c.rate = x),
+        ("step_cap", |c, x| c.step_cap = x),
+        ("trust_region", |c, x| c.trust_region = x),
+        ("weight_rate", |c, x| c.weight_rate = x),
+        ("weight_trust_region", |c, x| c.weight_trust_region = x),
+        ("tolerance", |c, x| c.tolerance = x),
+        ("max_seconds", |c, x| c.max_seconds = Some(x)),
+        ("init_sd", |c, x| c.init_sd = vec![1.0, x]),
+    ];
+    let target = Mixture::single(Gaussian::isotropic(vec![0.0, 0.0], 1.0));
+    let check = |setting: &str, config: Config| {
+        let (named, problem) = setting_of(&target, config);
+        assert_eq!(named, setting, "{problem}");
+        assert!(!problem.is_empty());
+    };
+    for (setting, change) in positive {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let mut config = Config::default();
+            change(&mut config, bad);
+            check(setting, config);
+        }
+    }
+    for bad in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
+        check("momentum", Config { momentum: bad, ..Config::default() });
+        check("decay", Config { decay: bad, ..Config::default() });
+    }
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        check("damping", Config { damping: bad, ..Config::default() });
+        check(
+            "init_mean",
+            Config { init_mean: vec![if bad < 0.0 { f64::NEG_INFINITY } else { bad }], ..Config::default() },
+        );
+    }
+    for bad in [0.0, 1.5, f64::NAN] {
+        check("curvature_rate", Config { curvature_rate: Some(bad), ..Config::new(Method::Vogn) });
+    }
+    check("rate", Config { rate: 1e4, ..Config::default() });
+    check("components", Config { components: 0, ..Config::default() });
+    check("draws_per_component", Config { draws_per_component: 0, ..Config::default() });
+    check("draws_per_component", Config { draws_per_component: 1, ..Config::new(Method::Bbvi) });
+    check("minibatch", Config { minibatch: Some(0), ..Config::default() });
+    check("max_iterations", Config { max_iterations: 0, ..Config::default() });
+    check("max_evals", Config { max_evals: Some(0), ..Config::default() });
+    check("init_mean", Config { init_mean: vec![], ..Config::default() });
+    check("init_sd", Config { init_sd: vec![], ..Config::default() });
+    // Squares that over- or underflow would give a precision of zero or infinity.
+    check("init_sd", Config { init_sd: vec![1e-200], ..Config::default() });
+    check("init_sd", Config { init_sd: vec![1e200], ..Config::default() });
+    // Settings that do not go together.
+    check("rule", Config { rule: Rule::Adam, ..Config::default() });
+    check("rule", Config { rule: Rule::Plain, ..Config::new(Method::Bbvi) });
+    check("rule", Config { covariance: Shape::Full, ..Config::new(Method::Vogn) });
+    check("source", Config { source: natmix::Source::Component, ..Config::new(Method::Bbvi) });
+    // Lengths that do not fit the target: 1 and 2 do.
+    for list in [vec![0.5; 1], vec![0.5; 2]] {
+        let config = Config { init_mean: list.clone(), init_sd: list, max_iterations: 1, ..Config::default() };
+        assert!(fit(&target, &config).is_ok());
+    }
+    for (setting, config) in [
+        ("init_mean", Config { init_mean: vec![0.0; 3], ..Config::default() }),
+        ("init_sd", Config { init_sd: vec![1.0; 3], ..Config::default() }),
+    ] {
+        let (named, problem) = setting_of(&target, config);
+        assert_eq!(named, setting);
+        assert!(problem.contains("3 numbers") && problem.contains("dimension 2"), "{problem}");
+    }
+    let message = "gradient-descent".parse::<Method>().unwrap_err().to_string();
+    assert!(message.contains("gradient-descent") && message.contains("component-draws"), "{message}");
+}
+
+#[test]
+fn minibatches_larger_than_the_data_are_named() {
+    let model = Glm::new(Likelihood::Bernoulli, &[1.0, -1.0, 0.5], 1, vec![1.0, 0.0, 1.0], &[1.0]).unwrap();
+    let (setting, problem) = setting_of(&model, Config { minibatch: Some(4), ..Config::new(Method::Vogn) });
+    assert_eq!(setting, "minibatch");
+    assert!(problem.contains('4') && problem.contains('3'), "{problem}");
+    for rows in 1..=3 {
+        let config = Config { minibatch: Some(rows), max_iterations: 7, ..Config::new(Method::Vogn) };
+        assert_eq!(fit(&model, &config).unwrap().iterations, 7);
+    }
+}
+
+#[test]
+fn a_start_that_does_not_fit_is_refused() {
+    let target = Mixture::single(Gaussian::isotropic(vec![0.0, 0.0], 1.0));
+    let config = Config { covariance: Shape::Diag, components: 2, max_iterations: 2, ..Config::default() };
+    let start = |dim: usize, components: usize, shape: Shape| {
+        let prec = match shape {
+            Shape::Diag => Precision::Diag(Diag::new(vec![1.0; dim]).unwrap()),
+            Shape::Full => {
+                let eye = (0..dim * dim).map(|at| f64::from(u8::from(at % (dim + 1) == 0)));
+                Precision::Full(Full::from_factor(dim, eye.collect()))
+            }
+        };
+        Mixture::new(&vec![1.0; components], vec![Gaussian::new(vec![0.0; dim], prec); components]).unwrap()
+    };
+    let refused = |mixture: Mixture| match Fit::new(&target, config.clone()).start(mixture).run() {
+        Err(Error::InvalidInput(message)) => message,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(start(3, 2, Shape::Diag)).contains("dimension 3"));
+    assert!(refused(start(2, 2, Shape::Full)).contains("full covariance"));
+    assert!(refused(start(2, 1, Shape::Diag)).contains("1 components"));
+    let fitted = Fit::new(&target, config.clone()).start(start(2, 2, Shape::Diag)).run().unwrap();
+    let mut state = Some(fitted.state);
+    let wrong = Config { components: 1, ..config.clone() };
+    assert!(matches!(Fit::new(&target, wrong).resume(state.take().unwrap()).run(), Err(Error::InvalidInput(_))));
+}
+
+#[test]
+fn mixtures_that_are_not_finite_are_refused() {
+    let target = Mixture::single(Gaussian::isotropic(vec![0.0], 1.0));
+    let broken = [
+        Gaussian::isotropic(vec![f64::NAN], 1.0),
+        Gaussian::isotropic(vec![f64::INFINITY], 1.0),
+        Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![0.0]))),
+        Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![-1.0]))),
+        Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![f64::NAN]))),
+        Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![1e200]))),
+    ];
+    for component in broken {
+        let config = Config { covariance: component.shape(), ..Config::default() };
+        assert!(matches!(Mixture::new(&[1.0], vec![component.clone()]), Err(Error::InvalidInput(_))), "{component:?}");
+        let result = Fit::new(&target, config).start(Mixture::single(component.clone())).run();
+        assert!(matches!(result, Err(Error::InvalidInput(_))), "{component:?}: {result:?}");
+    }
+}
+
+#[test]
+fn closures_that_fail_come_back_by_name() {
+    let target =
+        ClosureTarget::density_only(1, |z: &[f64]| if z[0] > 3.0 { Err("ODE stiff at 3") } else { Ok(-z[0].abs()) });
+    let target = target.unwrap();
+    assert_eq!(log_p_at(&target, &[4.0]).unwrap_err().to_string(), "ODE stiff at 3");
+    let config = Config { init_mean: vec![5.0], ..Config::new(Method::Bbvi) };
+    assert_eq!(fit(&target, &config).unwrap_err().to_string(), "the target failed: ODE stiff at 3");
+}

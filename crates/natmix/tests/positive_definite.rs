@@ -1,0 +1,551 @@
+//! Every update rule keeps a component positive definite and finite, whatever it is fed.
+//!
+//! Inputs are drawn at random from ordinary, huge, tiny, singular and broken ones, for components whose precisions have
+//! scales from 1e-100 to 1e100 and condition numbers up to 1e14. The checks are exact, or allow what rounding loses:
+//! `|S - L L'|_ij <= c d eps sqrt(S_ii S_jj)`, the backward error of a triangular product and of a Cholesky
+//! factorisation alike.
+//!
+//! The factor `L` is what densities, draws and solves use, so the invariant that always holds is one of `L`: finite, with a
+//! positive diagonal. The stored `S` is `L L'` rounded; where its own condition (with unit diagonal) passes `1 / (d eps)`
+//! a fresh Cholesky of `S` may fail, and only there.
+
+use natmix::Scratch;
+use natmix::family::{Diag, Full, Gaussian, Mixture, Precision, log_sum_exp};
+use natmix::rule::adam::AdamState;
+use natmix::rule::momentum::Momentum;
+use natmix::rule::{StepInfo, adam, improved, momentum, plain, trust_region, weights};
+use natmix::target::Shape;
+
+/// Random inputs a rule and shape.
+const INPUTS: usize = 100_000;
+/// Steps of one chain, and chains a rule and shape.
+const CHAIN: usize = 1_000;
+const CHAINS: usize = 20;
+/// Inputs at each dimension that takes the library's code path.
+const LARGE_INPUTS: usize = 250;
+
+/// SplitMix64: three lines are enough here.
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+    /// Uniform on [0, 1).
+    fn uniform(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (-53f64).exp2()
+    }
+    /// Uniform on (-1, 1).
+    fn signed(&mut self) -> f64 {
+        2.0 * self.uniform() - 1.0
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.bits() % n as u64) as usize
+    }
+    /// Ten to a power drawn uniformly.
+    fn decade(&mut self, low: f64, high: f64) -> f64 {
+        10f64.powf(low + (high - low) * self.uniform())
+    }
+    /// A size from one of the regimes where arithmetic behaves differently.
+    fn size(&mut self) -> f64 {
+        match self.below(10) {
+            0 => 1e150,
+            1 => 1e300,
+            2 => 1e-300,
+            3 => 5e-324,
+            4 => self.decade(-300.0, 300.0),
+            5 => self.decade(-10.0, 10.0),
+            _ => 1.0,
+        }
+    }
+    fn broken(&mut self) -> f64 {
+        [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][self.below(3)]
+    }
+}
+
+/// A component of ordinary, large or small scale, well or ill conditioned.
+fn component(random: &mut Random, d: usize, shape: Shape) -> Gaussian {
+    let root_scale = if random.below(2) == 0 { 1.0 } else { random.decade(-50.0, 50.0) };
+    // Condition number up to 1e14 of S is one of 1e7 of its factor.
+    let spread = [0.0, 1.0, 3.5, 7.0][random.below(4)];
+    let size = random.size().min(1e300);
+    let far = if random.below(3) == 0 { size } else { 1.0 };
+    let mean = (0..d).map(|_| far * random.signed()).collect();
+    let diagonal: Vec<f64> = (0..d).map(|_| root_scale * random.decade(-0.5 * spread, 0.5 * spread)).collect();
+    let prec = match shape {
+        Shape::Diag => Precision::Diag(Diag::new(diagonal.iter().map(|x| x * x).collect()).unwrap()),
+        Shape::Full => {
+            // T D or D T with unit triangular T: the ill-conditioned directions are turned or along the axes.
+            let by_column = random.below(2) == 0;
+            let mut factor = vec![0.0; d * d];
+            for j in 0..d {
+                factor[j + j * d] = diagonal[j];
+                for i in j + 1..d {
+                    let unit = random.signed() / (d as f64).sqrt();
+                    factor[i + j * d] = unit * if by_column { diagonal[j] } else { diagonal[i] };
+                }
+            }
+            Precision::Full(Full::from_factor(d, factor))
+        }
+    };
+    Gaussian::new(mean, prec)
+}
+
+/// A gradient: ordinary, extreme, zero or broken.
+fn vector(random: &mut Random, d: usize) -> Vec<f64> {
+    let kind = random.below(8);
+    let size = random.size();
+    let mut x: Vec<f64> = (0..d)
+        .map(|_| match kind {
+            0 => 0.0,
+            1 => random.size() * random.signed(),
+            _ => size * random.signed(),
+        })
+        .collect();
+    if random.below(25) == 0 {
+        let at = random.below(d);
+        x[at] = random.broken();
+    }
+    x
+}
+
+/// A symmetric curvature (or its diagonal) to meet the precision `s` in a step of size `rate`.
+fn matrix(random: &mut Random, s: &[f64], d: usize, shape: Shape, rate: f64) -> Vec<f64> {
+    let kind = random.below(9);
+    let size = random.size();
+    let relative = random.decade(-12.0, 6.0);
+    let u: Vec<f64> = (0..d).map(|_| random.signed()).collect();
+    let sign = if random.below(2) == 0 { 1.0 } else { -1.0 };
+    // Brings the plain step to where S_new is singular but for rounding.
+    let edge = 1.0 + [0.0, 1e-15, -1e-15, 1e-8, -1e-8][random.below(5)];
+    let stride = if shape == Shape::Full { d + 1 } else { 1 };
+    let root: Vec<f64> = (0..d).map(|i| s[i * stride].sqrt()).collect();
+    let mut entry = |i: usize, j: usize, at: usize| match kind {
+        0 => 0.0,
+        1 | 2 => relative * root[i] * root[j] * random.signed(),
+        3 => sign * relative * root[i] * u[i] * root[j] * u[j],
+        4 => sign * size * u[i] * u[j],
+        5 => edge * s[at] / rate,
+        6 => random.size() * random.signed(),
+        _ => size * random.signed(),
+    };
+    let mut h = vec![0.0; s.len()];
+    for i in 0..d {
+        match shape {
+            Shape::Diag => h[i] = entry(i, i, i),
+            Shape::Full => {
+                for j in 0..=i {
+                    h[i + j * d] = entry(i, j, i + j * d);
+                    h[j + i * d] = h[i + j * d];
+                }
+            }
+        }
+    }
+    if random.below(25) == 0 {
+        let (i, j) = (random.below(d), random.below(d));
+        let bad = random.broken();
+        match shape {
+            Shape::Diag => h[i] = bad,
+            Shape::Full => (h[i + j * d], h[j + i * d]) = (bad, bad),
+        }
+    }
+    h
+}
+
+/// A step of some rule: component, gradient, curvature and rate.
+type StepOf<'a> = dyn FnMut(&mut Gaussian, &[f64], &[f64], f64, &mut Scratch) -> StepInfo + 'a;
+
+/// `c` in the bound `c d eps sqrt(S_ii S_jj)`.
+const ROUNDING: f64 = 8.0;
+
+fn same_bits(a: &Gaussian, b: &Gaussian) -> bool {
+    let bits = |g: &Gaussian| -> Vec<u64> {
+        let numbers = g.mean().iter().chain(g.precision().matrix()).chain(g.precision().factor());
+        numbers.chain([&g.log_norm()]).map(|x| x.to_bits()).collect()
+    };
+    bits(a) == bits(b)
+}
+
+/// What holds after every step.
+fn check(before: &Gaussian, after: &Gaussian, info: StepInfo, what: &str) {
+    let d = after.dim();
+    let (s, l) = (after.precision().matrix(), after.precision().factor());
+    let finite = |x: &[f64]| x.iter().all(|x| x.is_finite());
+    assert!(finite(after.mean()), "{what}: mean {:?}", after.mean());
+    assert!(finite(s) && finite(l), "{what}: precision {s:?} of factor {l:?}");
+    match info.skipped {
+        Some(_) => {
+            assert_eq!(info.rate, 0.0, "{what}");
+            assert!(same_bits(before, after), "{what}: moved although {info:?}\n{before:?}\n{after:?}");
+        }
+        None => assert!(info.rate > 0.0 && info.rate.is_finite(), "{what}: {info:?}"),
+    }
+    let tolerance = ROUNDING * (d + 1) as f64 * f64::EPSILON;
+    match after.shape() {
+        Shape::Diag => {
+            for (s, l) in s.iter().zip(l) {
+                assert!(*s > 0.0 && *l > 0.0 && s.recip().is_finite(), "{what}: {s}, factor {l}");
+                assert!((l * l / s - 1.0).abs() <= tolerance, "{what}: {s} has factor {l}");
+            }
+        }
+        Shape::Full => {
+            for j in 0..d {
+                assert!(l[j + j * d] > 0.0 && s[j + j * d] > 0.0, "{what}: pivot {j} of {l:?}, {s:?}");
+                for i in 0..d {
+                    assert_eq!(s[i + j * d].to_bits(), s[j + i * d].to_bits(), "{what}: ({i}, {j}) is not symmetric");
+                    assert!(i >= j || l[i + j * d] == 0.0, "{what}: factor at ({i}, {j})");
+                    let product: f64 = (0..=i.min(j)).map(|k| l[i + k * d] * l[j + k * d]).sum();
+                    let allowed = tolerance * s[i + i * d].sqrt() * s[j + j * d].sqrt();
+                    // Products below the normal range lose digits of their own.
+                    let allowed = allowed + d as f64 * f64::MIN_POSITIVE;
+                    let gap = (product - s[i + j * d]).abs();
+                    assert!(gap <= allowed, "{what}: ({i}, {j}) {product} against {}, off by {gap}", s[i + j * d]);
+                }
+            }
+            if let Err(pivot) = Full::from_precision(d, s) {
+                let condition = scaled_condition(s, l, d);
+                let limit = 1.0 / (ROUNDING * (d * (d + 1)) as f64 * f64::EPSILON);
+                // A condition beyond all numbers comes out as NaN.
+                assert!(
+                    condition.is_nan() || condition >= limit,
+                    "{what}: pivot {pivot} fails at condition {condition:e} only"
+                );
+            }
+        }
+    }
+    let log_det: f64 = match after.shape() {
+        Shape::Diag => l.iter().map(|x| 2.0 * x.ln()).sum(),
+        Shape::Full => l.iter().step_by(d + 1).map(|x| 2.0 * x.ln()).sum(),
+    };
+    let log_norm = 0.5 * (log_det - d as f64 * std::f64::consts::TAU.ln());
+    // A sum of d logarithms, each below 710: its rounding error is absolute.
+    assert!((after.log_norm() - log_norm).abs() <= 1e-12 * d as f64, "{what}: {} {log_norm}", after.log_norm());
+}
+
+/// `trace(H^-1)`, within a factor of `d` of `1 / lambda_min(H)`, for `S` scaled to the unit diagonal of `H`.
+fn scaled_condition(s: &[f64], l: &[f64], d: usize) -> f64 {
+    let mut trace = 0.0;
+    for j in 0..d {
+        // Column j of L^-1: its length is sqrt of entry (j, j) of S^-1.
+        let mut x = vec![0.0; d];
+        x[j] = s[j + j * d].sqrt();
+        for k in j..d {
+            x[k] /= l[k + k * d];
+            for i in k + 1..d {
+                x[i] -= l[i + k * d] * x[k];
+            }
+        }
+        trace += x.iter().map(|x| x * x).sum::<f64>();
+    }
+    trace
+}
+
+/// Feeds a rule with everything; `step` also checks what the rule carries along.
+fn torture(name: &str, shape: Shape, seed: u64, step: &mut StepOf<'_>, reset: &mut dyn FnMut(usize)) {
+    let mut random = Random(seed);
+    let mut scratch = Scratch::default();
+    let (mut taken, mut skipped) = (0, 0);
+    let mut one = |random: &mut Random, q: &mut Gaussian, scratch: &mut Scratch, what: &dyn Fn() -> String| {
+        let d = q.dim();
+        let rate = random.decade(-6.0, 3.0);
+        let grad = vector(random, d);
+        let hess = matrix(random, q.precision().matrix(), d, shape, rate);
+        let before = q.clone();
+        let info = step(q, &grad, &hess, rate, scratch);
+        let broken = grad.iter().chain(&hess).any(|x| !x.is_finite());
+        let what = what();
+        if d <= 8 {
+            check(&before, q, info, &format!("{name} {what}: {before:?}, grad {grad:?}, hess {hess:?}, rate {rate}"));
+        } else {
+            check(&before, q, info, &format!("{name} {what} of dimension {d}"));
+        }
+        assert!(!broken || info.skipped.is_some(), "{name} {what}: a step from {grad:?}, {hess:?}");
+        *(if info.skipped.is_some() { &mut skipped } else { &mut taken }) += 1;
+    };
+    let large = [30, 60].iter().flat_map(|d| std::iter::repeat_n(*d, LARGE_INPUTS));
+    for (at, dim) in std::iter::repeat_n(0, INPUTS).chain(large).enumerate() {
+        let d = if dim == 0 { 1 + random.below(8) } else { dim };
+        let mut q = component(&mut random, d, shape);
+        reset(d);
+        one(&mut random, &mut q, &mut scratch, &|| format!("input {at}"));
+        if at % 64 == 0 {
+            // The factor is enough for densities and draws.
+            let centre = Mixture::single(q.clone()).log_density(q.mean())[0];
+            assert!((centre - q.log_norm()).abs() <= 1e-9 * q.log_norm().abs().max(1.0), "{name} {at}: {centre} {q:?}");
+            let draws = Mixture::single(q.clone()).sample(3, at as u64);
+            let spread_is_finite = q.sd().iter().all(|x| x.is_finite());
+            assert!(!spread_is_finite || draws.iter().all(|x| x.is_finite()), "{name} {at}: draws {draws:?} of {q:?}");
+        }
+    }
+    for chain in 0..CHAINS {
+        let d = 1 + random.below(8);
+        let mut q = component(&mut random, d, shape);
+        reset(d);
+        for link in 0..CHAIN {
+            one(&mut random, &mut q, &mut scratch, &|| format!("chain {chain}, link {link}"));
+        }
+    }
+    let all = (taken + skipped) as f64;
+    println!("{name} ({}): {:.1} % of {all} steps taken", shape.name(), 100.0 * f64::from(taken) / all);
+    // Otherwise the checks above would say little.
+    assert!(
+        f64::from(taken) > 0.2 * all && f64::from(skipped) > 0.02 * all,
+        "{name}: {taken} taken, {skipped} skipped"
+    );
+}
+
+#[test]
+fn plain_diag() {
+    torture("plain", Shape::Diag, 1, &mut |q, g, h, rate, scratch| plain::step(q, g, h, rate, scratch), &mut |_| ());
+}
+
+#[test]
+fn plain_full() {
+    torture("plain", Shape::Full, 2, &mut |q, g, h, rate, scratch| plain::step(q, g, h, rate, scratch), &mut |_| ());
+}
+
+fn improved_step(q: &mut Gaussian, g: &[f64], h: &[f64], rate: f64, scratch: &mut Scratch) -> StepInfo {
+    // Caps of their own, from far below one to far above.
+    improved::step(q, g, h, rate, (1e3 * rate).clamp(1e-3, 1e5), scratch)
+}
+
+#[test]
+fn improved_diag() {
+    torture("improved", Shape::Diag, 3, &mut improved_step, &mut |_| ());
+}
+
+#[test]
+fn improved_full() {
+    torture("improved", Shape::Full, 4, &mut improved_step, &mut |_| ());
+}
+
+#[test]
+fn trust_region_diag() {
+    let mut step = |q: &mut Gaussian, g: &[f64], h: &[f64], bound, scratch: &mut Scratch| {
+        trust_region::step(q, g, h, bound, scratch)
+    };
+    torture("trust region", Shape::Diag, 5, &mut step, &mut |_| ());
+}
+
+#[test]
+fn trust_region_full() {
+    let mut step = |q: &mut Gaussian, g: &[f64], h: &[f64], bound, scratch: &mut Scratch| {
+        trust_region::step(q, g, h, bound, scratch)
+    };
+    torture("trust region", Shape::Full, 6, &mut step, &mut |_| ());
+}
+
+#[test]
+fn momentum_diag() {
+    use std::cell::RefCell;
+    let carried = RefCell::new((Vec::new(), 0));
+    let mut step = |q: &mut Gaussian, g: &[f64], h: &[f64], rate: f64, scratch: &mut Scratch| {
+        let (velocity, iteration) = &mut *carried.borrow_mut();
+        *iteration += 1;
+        let settings = Momentum {
+            rate,
+            momentum: [0.0, 0.5, 0.9, 0.999][*iteration as usize % 4],
+            curvature_rate: rate.min(1.0),
+            damping: if *iteration % 3 == 0 { rate } else { 0.0 },
+            iteration: *iteration,
+        };
+        let info = momentum::step(q, velocity, g, h, settings, scratch);
+        assert!(velocity.iter().all(|x| x.is_finite()), "velocity {velocity:?}");
+        info
+    };
+    torture("momentum", Shape::Diag, 7, &mut step, &mut |d| *carried.borrow_mut() = (vec![0.0; d], 0));
+}
+
+fn adam_torture(shape: Shape, seed: u64) {
+    use std::cell::RefCell;
+    let carried = RefCell::new((AdamState::new(1, 1), 0));
+    let mut step = |q: &mut Gaussian, g: &[f64], h: &[f64], rate: f64, scratch: &mut Scratch| {
+        let (state, iteration) = &mut *carried.borrow_mut();
+        *iteration += 1;
+        let (info, logit) = adam::step(q, state, (g[0], g, h), rate, 0.9, *iteration, scratch);
+        assert!(state.first.iter().chain(&state.second).all(|x| x.is_finite()), "{state:?}");
+        assert!(logit.is_finite(), "logit {logit} from {}", g[0]);
+        info
+    };
+    let mut reset = |d: usize| *carried.borrow_mut() = (AdamState::new(d, shape.len(d)), 0);
+    torture("adam", shape, seed, &mut step, &mut reset);
+}
+
+#[test]
+fn adam_diag() {
+    adam_torture(Shape::Diag, 8);
+}
+
+#[test]
+fn adam_full() {
+    adam_torture(Shape::Full, 9);
+}
+
+/// In exact arithmetic `S_new = (S + U'U) / 2 >= S/2` for every curvature.
+#[test]
+fn improved_never_falls_below_half() {
+    let mut random = Random(10);
+    let mut scratch = Scratch::default();
+    for at in 0..20_000 {
+        let d = 1 + random.below(8);
+        let shape = if at % 2 == 0 { Shape::Full } else { Shape::Diag };
+        let old = component(&mut random, d, shape);
+        let mut new = old.clone();
+        let strength = random.decade(-3.0, 3.0);
+        let s = old.precision().full_matrix();
+        let root: Vec<f64> = (0..d).map(|i| s[i * (d + 1)].sqrt()).collect();
+        let mut h = vec![0.0; shape.len(d)];
+        for i in 0..d {
+            for j in 0..=i {
+                let x = strength * root[i] * root[j] * random.signed();
+                match shape {
+                    Shape::Diag => h[i] = x,
+                    Shape::Full => (h[i + j * d], h[j + i * d]) = (x, x),
+                }
+            }
+        }
+        let rate = random.decade(-3.0, 1.0);
+        let info = improved::step(&mut new, &vec![0.0; d], &h, rate, 10.0, &mut scratch);
+        check(&old, &new, info, &format!("improved {at}"));
+        assert!(info.skipped.is_none(), "{at}: {info:?}");
+        // S_new - S/2 with unit diagonal of S_new, lifted by what rounding may have taken, has a Cholesky factor.
+        let s_new = new.precision().full_matrix();
+        let unit: Vec<f64> = (0..d).map(|i| s_new[i * (d + 1)].sqrt().recip()).collect();
+        let mut rest: Vec<f64> = (0..d * d).map(|e| unit[e % d] * (s_new[e] - 0.5 * s[e]) * unit[e / d]).collect();
+        rest.iter_mut().step_by(d + 1).for_each(|x| *x += 4.0 * ROUNDING * (d * (d + 1)) as f64 * f64::EPSILON);
+        assert!(Full::from_precision(d, &rest).is_ok(), "{at}: S {s:?}, S_new {s_new:?}");
+    }
+}
+
+/// A step must not depend on the size of numbers alone: a component and moments in other units give the same step.
+#[test]
+fn steps_do_not_depend_on_units() {
+    let mut random = Random(11);
+    let mut scratch = Scratch::default();
+    for at in 0..5_000 {
+        let d = 1 + random.below(6);
+        let factor: Vec<f64> = {
+            let mut l = vec![0.0; d * d];
+            for j in 0..d {
+                for i in j..d {
+                    l[i + j * d] = if i == j { 1.0 + 0.5 * random.signed() } else { 0.4 * random.signed() };
+                }
+            }
+            l
+        };
+        let mean: Vec<f64> = (0..d).map(|_| random.signed()).collect();
+        let grad: Vec<f64> = (0..d).map(|_| 3.0 * random.signed()).collect();
+        let mut hess = vec![0.0; d * d];
+        for i in 0..d {
+            for j in 0..=i {
+                hess[i + j * d] = random.signed();
+                hess[j + i * d] = hess[i + j * d];
+            }
+        }
+        // Powers of two change no digit: z = unit * z', so S' = unit^2 S.
+        for unit in [(-400f64).exp2(), (-100f64).exp2(), 100f64.exp2(), 400f64.exp2()] {
+            let make = |unit: f64| {
+                let l = factor.iter().map(|x| x * unit).collect();
+                Gaussian::new(mean.iter().map(|m| m / unit).collect(), Precision::Full(Full::from_factor(d, l)))
+            };
+            let (g, h): (Vec<f64>, Vec<f64>) =
+                (grad.iter().map(|x| x * unit).collect(), hess.iter().map(|x| x * unit * unit).collect());
+            for rule in ["plain", "improved", "trust region"] {
+                let mut step = |q: &mut Gaussian, g: &[f64], h: &[f64]| match rule {
+                    "plain" => plain::step(q, g, h, 0.3, &mut scratch),
+                    "improved" => improved::step(q, g, h, 0.3, 1.0, &mut scratch),
+                    _ => trust_region::step(q, g, h, 0.5, &mut scratch),
+                };
+                let (mut here, mut there) = (make(1.0), make(unit));
+                let (a, b) = (step(&mut here, &grad, &hess), step(&mut there, &g, &h));
+                assert!((a.rate / b.rate - 1.0).abs() < 1e-12, "{at} {rule} at unit {unit:e}: {a:?} {b:?}");
+                for (a, b) in here.mean().iter().zip(there.mean()) {
+                    assert!((a - b * unit).abs() < 1e-10, "{at} {rule} at unit {unit:e}: {a} {b}");
+                }
+            }
+        }
+    }
+}
+
+fn weight_values(random: &mut Random, k: usize) -> Vec<f64> {
+    let kind = random.below(5);
+    let (size, shift) = (random.size(), 1e3 * random.signed());
+    let mut values: Vec<f64> = (0..k)
+        .map(|_| match kind {
+            0 => 0.0,
+            1 => random.size() * random.signed(),
+            2 => shift + random.signed(),
+            _ => size * random.signed(),
+        })
+        .collect();
+    if random.below(5) == 0 {
+        let at = random.below(k);
+        values[at] = random.broken();
+    }
+    values
+}
+
+fn check_weights(log_w: &[f64], what: &dyn Fn() -> String) {
+    assert!(log_w.iter().all(|w| w.is_finite() && *w <= 1e-12), "{}: {log_w:?}", what());
+    assert!(log_sum_exp(log_w).abs() < 1e-12, "{}: {log_w:?} is not normalised", what());
+    // A weight that is zero could never come back.
+    assert!(log_w.iter().all(|w| w.exp().is_normal()), "{}: {log_w:?}", what());
+}
+
+/// Runs `step` on fresh weights and along chains.
+fn torture_weights(seed: u64, mut step: impl FnMut(&mut [f64], &[f64], f64)) {
+    let mut random = Random(seed);
+    let mut log_w = vec![0.0];
+    for at in 0..INPUTS {
+        // Chains of 1,000 in the second half.
+        if at < INPUTS / 2 || at % CHAIN == 0 {
+            let k = 1 + random.below(8);
+            let spread = [0.0, 1.0, 50.0, 500.0][random.below(4)];
+            log_w = (0..k).map(|_| spread * random.signed()).collect();
+            let total = log_sum_exp(&log_w);
+            log_w.iter_mut().for_each(|w| *w = (*w - total).max(-600.0));
+            let total = log_sum_exp(&log_w);
+            log_w.iter_mut().for_each(|w| *w -= total);
+        }
+        let values = weight_values(&mut random, log_w.len());
+        let rate = random.decade(-6.0, 3.0);
+        let before = log_w.clone();
+        step(&mut log_w, &values, rate);
+        check_weights(&log_w, &|| format!("{at}: {before:?} by {values:?} at rate {rate}"));
+    }
+}
+
+#[test]
+fn weights_plain() {
+    torture_weights(12, weights::step);
+}
+
+#[test]
+fn weights_trust_region() {
+    let mut random = Random(13);
+    torture_weights(14, |log_w, values, rate| {
+        let bound = random.decade(-5.0, 2.0);
+        let (old, mut buffer) = (log_w.to_vec(), vec![0.0; log_w.len()]);
+        let taken = weights::trust_region_step(log_w, values, rate, bound, &mut buffer);
+        assert!((0.0..=rate).contains(&taken), "{taken} of {rate}");
+        let kl: f64 = log_w.iter().zip(&old).map(|(new, old)| new.exp() * (new - old)).sum();
+        assert!(kl <= bound + 1e-12, "KL {kl} above {bound}: {old:?} to {log_w:?} by {values:?}");
+    });
+}
+
+/// A value that is not finite says nothing about its component: it counts as average.
+#[test]
+fn weights_pass_over_what_is_not_finite() {
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let mut log_w = [0.2f64.ln(), 0.3f64.ln(), 0.5f64.ln()];
+        weights::step(&mut log_w, &[2.0, bad, 2.0], 1.0);
+        let expected = [0.2, 0.3, 0.5];
+        assert!(log_w.iter().zip(expected).all(|(w, e)| (w.exp() - e).abs() < 1e-15), "{bad}: {log_w:?}");
+        weights::step(&mut log_w, &[bad; 3], 1.0);
+        assert!(log_w.iter().zip(expected).all(|(w, e)| (w.exp() - e).abs() < 1e-15), "{bad}: {log_w:?}");
+    }
+}
