@@ -155,7 +155,12 @@ impl Config {
             // The rate of curvature is only used by the momentum rule.
             let unused = setting == "curvature_rate" && self.rule != Rule::Momentum;
             if !(unused || x > 0.0 && x <= most) {
-                return fail(setting, format!("{x} is not in (0, {most}]"));
+                let unset = if setting == "curvature_rate" && self.curvature_rate.is_none() {
+                    " (not set, so taken from `rate`)"
+                } else {
+                    ""
+                };
+                return fail(setting, format!("{x} is not in (0, {most}]{unset}"));
             }
         }
         for (setting, x) in [("momentum", self.momentum), ("decay", self.decay)] {

@@ -91,11 +91,11 @@ pub(crate) fn finite(grad: &[f64], hess: &[f64]) -> bool {
     grad.iter().chain(hess).all(|x| x.is_finite())
 }
 
-/// Moves a mean by `step`, unless that leaves the numbers that can be represented.
-pub(crate) fn move_mean(mean: &mut [f64], step: &[f64]) -> bool {
-    let fits = mean.iter().zip(step).all(|(m, s)| (m + s).is_finite());
-    if fits {
+/// Moves a mean by `step` and the precision through `set`, which tells whether it could: both, or neither.
+pub(crate) fn move_both(mean: &mut [f64], step: &[f64], set: impl FnOnce() -> bool) -> bool {
+    let moved = mean.iter().zip(step).all(|(m, s)| (m + s).is_finite()) && set();
+    if moved {
         mean.iter_mut().zip(step).for_each(|(m, s)| *m += s);
     }
-    fits
+    moved
 }

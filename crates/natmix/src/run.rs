@@ -303,7 +303,9 @@ impl<'a> Runner<'a> {
         // Under mixture draws each component's share is rounded up by at most two.
         let rounding = if config.source == Source::Mixture { 2 } else { 0 };
         let next = (config.components * (config.plan().count(config.draws_per_component) + rounding)) as u64;
-        if state.history.converged(config.tolerance) {
+        if state.barren.0 >= MOST_BARREN {
+            Some(StopReason::LostSupport)
+        } else if state.history.converged(config.tolerance) {
             Some(StopReason::Converged)
         } else if state.iteration >= config.max_iterations {
             Some(StopReason::MaxIterations)
@@ -399,7 +401,8 @@ impl<'a> Runner<'a> {
         } else {
             self.state.barren.0 += 1;
             self.state.barren.1 += points;
-            if self.state.barren.0 >= MOST_BARREN {
+            // With a better place to return to, the run ends there; see `exhausted`.
+            if self.state.barren.0 >= MOST_BARREN && self.state.best.is_none() {
                 return Err(Error::NowhereFinite { points: self.state.barren.1, iterations: MOST_BARREN as usize });
             }
         }

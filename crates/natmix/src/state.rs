@@ -133,6 +133,8 @@ impl State {
     pub(crate) fn choose(&self) -> (&Mixture, (f64, f64)) {
         let now = self.history.recent();
         match (&self.best, now) {
+            // Where nothing can be evaluated, any mixture that could be is better.
+            (Some(best), _) if self.barren.0 > 0 => (&best.mixture, (best.elbo, best.se)),
             (Some(best), Some((elbo, se))) if best.elbo - CAUTION * best.se > elbo + 2.0 * se => {
                 (&best.mixture, (best.elbo, best.se))
             }

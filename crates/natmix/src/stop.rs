@@ -31,6 +31,8 @@ pub enum StopReason {
     MaxEvals,
     /// The time is used up.
     MaxSeconds,
+    /// The run walked to where no point can be evaluated; the best mixture met on the way is returned.
+    LostSupport,
     /// An observer asked for it.
     Cancelled,
     /// An observer failed; see [`crate::run::Fitted::observer_error`].
@@ -45,6 +47,7 @@ impl StopReason {
             StopReason::MaxIterations => "max-iterations",
             StopReason::MaxEvals => "max-evals",
             StopReason::MaxSeconds => "max-seconds",
+            StopReason::LostSupport => "lost-support",
             StopReason::Cancelled => "cancelled",
             StopReason::ObserverFailed => "observer-failed",
         }

@@ -10,6 +10,9 @@ use crate::target::TargetError;
 use crate::workspace::Scratch;
 use rayon::prelude::*;
 
+/// Share of a component's weights that must be left when points had to be dropped.
+const FEWEST_KEPT: f64 = 0.1;
+
 /// The points of one component.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
@@ -99,8 +102,9 @@ impl Cell {
             total += v;
             sum += v * value(i);
         }
-        self.total = total;
-        self.mean = if total > 0.0 { sum / total } else { f64::NAN };
+        // Weights of a random radius can be negative: with points dropped, what is left may cancel to almost nothing.
+        let enough = total > FEWEST_KEPT * self.weight.iter().sum::<f64>();
+        (self.total, self.mean) = if enough { (total, sum / total) } else { (0.0, f64::NAN) };
         let group = if paired { 2 } else { 1 };
         let (mut groups, mut spread) = (0.0, 0.0);
         for first in (0..self.weight.len()).step_by(group) {

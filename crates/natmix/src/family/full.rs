@@ -49,24 +49,27 @@ impl Full {
         2.0 * (0..self.dim).map(|i| self.factor[i * (self.dim + 1)].ln()).sum::<f64>()
     }
 
-    /// Replaces the matrix by `prec`, if that is positive definite; otherwise leaves everything as it
-    /// was and returns the failing pivot.
-    pub(crate) fn set_precision(&mut self, prec: &[f64], scratch: &mut Scratch) -> Result<(), usize> {
-        let mut factor = scratch.take_used(self.dim * self.dim);
-        factor.copy_from_slice(prec);
-        let factored = linalg::cholesky(&mut factor, self.dim, &mut scratch.memory);
-        if factored.is_ok() {
-            self.factor.copy_from_slice(&factor);
+    /// Replaces matrix and factor, which belong together, if all numbers are finite and no pivot is so small that its
+    /// square is lost; otherwise leaves everything as it was.
+    #[must_use]
+    pub(crate) fn set(&mut self, prec: &[f64], factor: &[f64]) -> bool {
+        let fits = prec.iter().chain(factor).all(|x| x.is_finite())
+            && factor.iter().step_by(self.dim + 1).all(|pivot| *pivot > 0.0 && (pivot * pivot).is_normal());
+        if fits {
             self.prec.copy_from_slice(prec);
+            self.factor.copy_from_slice(factor);
         }
-        scratch.give(factor);
-        factored
+        fits
     }
 
-    /// Replaces the factor, and the matrix with it.
-    pub(crate) fn set_factor(&mut self, factor: &[f64]) {
-        self.factor.copy_from_slice(factor);
-        linalg::lower_square(&mut self.prec, factor, self.dim);
+    /// Replaces the factor, and the matrix with it, as [`Full::set`] does.
+    #[must_use]
+    pub(crate) fn set_factor(&mut self, factor: &[f64], scratch: &mut Scratch) -> bool {
+        let mut prec = scratch.take(self.dim * self.dim);
+        linalg::lower_square(&mut prec, factor, self.dim);
+        let fits = self.set(&prec, factor);
+        scratch.give(prec);
+        fits
     }
 
     pub(crate) fn copy_from(&mut self, other: &Full) {

@@ -1,6 +1,6 @@
 //! Adam on the Euclidean parameters of black-box VI: logit, mean, and factor with logarithmic diagonal.
 
-use super::{Skipped, StepInfo, finite};
+use super::{Skipped, StepInfo, finite, move_both};
 use crate::family::{Gaussian, Precision};
 use crate::workspace::Scratch;
 
@@ -56,12 +56,12 @@ pub fn step(
         let (shift, turn) = steps[1..].split_at(d);
         let grow = |l: f64, step: f64| l * step.clamp(-MOST_LOG_STEP, MOST_LOG_STEP).exp();
         let mut new = scratch.take(turn.len());
-        let fits = match &mut *prec {
+        let moved = match prec {
             Precision::Diag(prec) => {
                 for ((new, root), step) in new.iter_mut().zip(prec.root()).zip(turn) {
                     *new = grow(*root, *step).powi(2);
                 }
-                prec.set(&new).is_ok()
+                move_both(mean, shift, || prec.set(&new).is_ok())
             }
             Precision::Full(prec) => {
                 for (at, (new, l)) in new.iter_mut().zip(prec.factor()).enumerate() {
@@ -71,20 +71,11 @@ pub fn step(
                         std::cmp::Ordering::Greater => l + turn[at],
                     };
                 }
-                let fits = new.iter().all(|x| x.is_finite())
-                    && new.iter().step_by(d + 1).all(|x| *x > 0.0 && (x * x).is_normal());
-                if fits {
-                    prec.set_factor(&new);
-                }
-                fits
+                move_both(mean, shift, || prec.set_factor(&new, scratch))
             }
         };
         scratch.give(new);
-        if fits && super::move_mean(mean, shift) {
-            StepInfo::taken(rate)
-        } else {
-            StepInfo::skipped(Skipped::NotPositiveDefinite)
-        }
+        if moved { StepInfo::taken(rate) } else { StepInfo::skipped(Skipped::NotFinite) }
     });
     let logit_step = steps[0];
     scratch.give(steps);

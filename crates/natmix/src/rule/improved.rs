@@ -12,7 +12,7 @@
 //! assert!((q.precision().matrix()[0] - (1.0 + 0.5 + 0.125)).abs() < 1e-15);
 //! ```
 
-use super::{Skipped, StepInfo, finite, move_mean};
+use super::{Skipped, StepInfo, finite, move_both};
 use crate::family::{Diag, Full, Gaussian, Precision};
 use crate::linalg;
 use crate::workspace::Scratch;
@@ -62,14 +62,10 @@ fn diagonal(
         let u = 1.0 - t * h / s;
         *new = 0.5 * s * (1.0 + u * u);
     }
-    let info = if new.iter().any(|x| !(x.is_finite() && *x > 0.0)) {
-        StepInfo::skipped(Skipped::NotPositiveDefinite)
-    } else if !move_mean(mean, &shift) {
-        StepInfo::skipped(Skipped::NotFinite)
-    } else {
-        // Checked just above.
-        let _ = prec.set(&new);
+    let info = if move_both(mean, &shift, || prec.set(&new).is_ok()) {
         StepInfo::taken(t)
+    } else {
+        StepInfo::skipped(Skipped::NotFinite)
     };
     scratch.give(shift);
     scratch.give(new);
@@ -116,8 +112,7 @@ fn full(
         linalg::solve_lower_transpose(prec.factor(), &mut shift, d, 1);
         info = if !linalg::lower_from_stack(&mut whitened, &mut stack, 2 * d, d, &mut scratch.memory) {
             StepInfo::skipped(Skipped::NotPositiveDefinite)
-        } else if move_mean(mean, &shift) {
-            prec.set_factor(&whitened);
+        } else if move_both(mean, &shift, || prec.set_factor(&whitened, scratch)) {
             StepInfo::taken(t)
         } else {
             StepInfo::skipped(Skipped::NotFinite)

@@ -11,7 +11,7 @@
 //! For one component `S - b2 E[hess b] = (1 - b2) S + b2 h` with `h` the positive curvature of `-log p`. The floor
 //! `S/2` keeps the precision positive for every input.
 
-use super::{Skipped, StepInfo, finite, move_mean};
+use super::{Skipped, StepInfo, finite, move_both};
 use crate::family::{Gaussian, Precision};
 use crate::workspace::Scratch;
 
@@ -54,11 +54,8 @@ pub fn step(
         for ((shift, v), (g, s)) in shift.iter_mut().zip(velocity.iter()).zip(grad.iter().zip(&new)) {
             *shift = rate / correction * (momentum * v + (1.0 - momentum) * g) / (s + damping);
         }
-        let fits = new.iter().all(|x| x.is_finite() && *x > 0.0);
-        let info = if fits && move_mean(mean, &shift) {
+        let info = if move_both(mean, &shift, || prec.set(&new).is_ok()) {
             velocity.iter_mut().zip(grad).for_each(|(v, g)| *v = momentum * *v + (1.0 - momentum) * g);
-            // Checked just above.
-            let _ = prec.set(&new);
             StepInfo::taken(rate)
         } else {
             StepInfo::skipped(Skipped::NotFinite)

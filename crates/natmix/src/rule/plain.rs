@@ -10,8 +10,9 @@
 //! assert_eq!((q.mean()[0], q.sd()[0]), (3.0, 0.5));
 //! ```
 
-use super::{Skipped, StepInfo, finite, move_mean};
+use super::{Skipped, StepInfo, finite, move_both};
 use crate::family::{Gaussian, Precision};
+use crate::linalg;
 use crate::workspace::Scratch;
 
 /// After this many halvings the step would not be felt.
@@ -22,36 +23,31 @@ pub fn step(component: &mut Gaussian, grad: &[f64], hess: &[f64], rate: f64, scr
     if !finite(grad, hess) || !rate.is_finite() {
         return StepInfo::skipped(Skipped::NotFinite);
     }
-    let mut old = scratch.take(hess.len());
     let mut new = scratch.take(hess.len());
+    let mut factor = scratch.take(hess.len());
     let mut shift = scratch.take(grad.len());
-    old.copy_from_slice(component.precision().matrix());
     let mut t = rate;
     let mut info = StepInfo::skipped(Skipped::NotPositiveDefinite);
     for _ in 0..=MOST_HALVINGS {
-        for ((new, old), hess) in new.iter_mut().zip(&old).zip(hess) {
+        for ((new, old), hess) in new.iter_mut().zip(component.precision().matrix()).zip(hess) {
             *new = old - t * hess;
         }
-        let moved = component.update(|mean, prec| {
-            let fits = match &mut *prec {
-                Precision::Diag(prec) => prec.set(&new).is_ok(),
-                Precision::Full(prec) => prec.set_precision(&new, scratch).is_ok(),
-            };
-            if !fits {
-                return false;
+        shift.iter_mut().zip(grad).for_each(|(s, g)| *s = t * g);
+        let moved = component.update(|mean, prec| match prec {
+            Precision::Diag(prec) => {
+                shift.iter_mut().zip(&new).for_each(|(s, new)| *s /= new);
+                move_both(mean, &shift, || prec.set(&new).is_ok())
             }
-            shift.iter_mut().zip(grad).for_each(|(s, g)| *s = t * g);
-            prec.solve(&mut shift);
-            let moved = move_mean(mean, &shift);
-            if !moved {
-                // Back to where it was: the old matrix is positive definite.
-                let restored = match prec {
-                    Precision::Diag(prec) => prec.set(&old),
-                    Precision::Full(prec) => prec.set_precision(&old, scratch),
-                };
-                debug_assert!(restored.is_ok());
+            Precision::Full(prec) => {
+                let d = prec.dim();
+                factor.copy_from_slice(&new);
+                if linalg::cholesky(&mut factor, d, &mut scratch.memory).is_err() {
+                    return false;
+                }
+                linalg::solve_lower(&factor, &mut shift, d, 1);
+                linalg::solve_lower_transpose(&factor, &mut shift, d, 1);
+                move_both(mean, &shift, || prec.set(&new, &factor))
             }
-            moved
         });
         if moved {
             info = StepInfo::taken(t);
@@ -59,7 +55,7 @@ pub fn step(component: &mut Gaussian, grad: &[f64], hess: &[f64], rate: f64, scr
         }
         t *= 0.5;
     }
-    for buffer in [old, new, shift] {
+    for buffer in [new, factor, shift] {
         scratch.give(buffer);
     }
     info

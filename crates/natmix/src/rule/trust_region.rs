@@ -18,7 +18,7 @@
 //! assert!((q.kl(&old) - 0.1).abs() < 1e-10);
 //! ```
 
-use super::{Skipped, StepInfo, finite, move_mean};
+use super::{Skipped, StepInfo, finite, move_both};
 use crate::family::{Diag, Full, Gaussian, Precision};
 use crate::linalg;
 use crate::workspace::Scratch;
@@ -112,14 +112,9 @@ fn diagonal(
             c[i] = c[i] / eta / s / prec.root()[i];
             lam[i] = s * prec.entries()[i];
         }
-        let fits = lam.iter().all(|x| x.is_finite() && *x > 0.0);
-        info = if fits && move_mean(mean, &c) {
-            // Checked just above.
-            let _ = prec.set(&lam);
-            StepInfo::taken(eta.recip())
-        } else {
-            StepInfo::skipped(Skipped::NotPositiveDefinite)
-        };
+        if move_both(mean, &c, || prec.set(&lam).is_ok()) {
+            info = StepInfo::taken(eta.recip());
+        }
     }
     scratch.give(lam);
     scratch.give(c);
@@ -170,8 +165,7 @@ fn full(mean: &mut [f64], prec: &mut Full, grad: &[f64], hess: &[f64], bound: f6
             }
             info = if !linalg::lower_from_stack(&mut a, &mut b, d, d, &mut scratch.memory) {
                 StepInfo::skipped(Skipped::NotPositiveDefinite)
-            } else if move_mean(mean, &white) {
-                prec.set_factor(&a);
+            } else if move_both(mean, &white, || prec.set_factor(&a, scratch)) {
                 StepInfo::taken(eta.recip())
             } else {
                 StepInfo::skipped(Skipped::NotFinite)

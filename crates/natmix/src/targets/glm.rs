@@ -350,7 +350,7 @@ fn exp_of_negative(x: f64) -> f64 {
         p = p * r + 1.0 / factorial;
     }
     let power = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1.0_f64.to_bits()));
-    // NaN goes through: both branches hold x.
+    // A NaN comes out as a number here; the value, which holds the predictor itself, stays NaN.
     if x < -708.0 { 0.0 } else { p * power }
 }
 
