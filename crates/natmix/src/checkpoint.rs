@@ -126,7 +126,7 @@ fn carried_lens(config: &Config, dim: usize) -> (usize, usize) {
 }
 
 fn encode(state: &State, config: &Config) -> Result<Vec<u8>, Error> {
-    let HistoryParts { origin, width, filled, bins, recent } = state.history.to_parts();
+    let HistoryParts { width, filled, bins, recent } = state.history.to_parts();
     let document = Document {
         config: config.clone(),
         mixture: Outline::of(&state.mixture),
@@ -148,7 +148,6 @@ fn encode(state: &State, config: &Config) -> Result<Vec<u8>, Error> {
         tensors.add("best_elbo", vec![PAIR], vec![best.elbo, best.se]);
     }
     tensors.add("seconds", vec![1], vec![state.seconds]);
-    tensors.add("history_origin", vec![1], vec![origin]);
     tensors.add("history_bins", vec![bins.len(), BIN], bins.concat());
     tensors.add("history_recent", vec![recent.len(), PAIR], recent.concat());
     tensors.add("bounds", vec![count], each(|carried| carried.bound));
@@ -186,7 +185,6 @@ impl Stored for Checkpoint {
         }
         let (velocity, adam) = carried_lens(config, d);
         add("seconds", vec![1]);
-        add("history_origin", vec![1]);
         add("history_bins", vec![history.bins, BIN]);
         add("history_recent", vec![history.recent, PAIR]);
         ["bounds", "objectives", "value_tricks", "grad_tricks"].iter().for_each(|name| add(name, vec![count]));
@@ -205,11 +203,10 @@ impl Stored for Checkpoint {
             Ok::<_, String>(data)
         };
         let seconds = take("seconds", |x| x.is_finite() && x >= 0.0)?[0];
-        let origin = take("history_origin", f64::is_finite)?[0];
         // Sums of squares may have overflowed.
         let bins = take("history_bins", |x| !x.is_nan())?.as_chunks().0.to_vec();
         let recent = take("history_recent", f64::is_finite)?.as_chunks().0.to_vec();
-        let parts = HistoryParts { origin, width: history.width, filled: history.filled, bins, recent };
+        let parts = HistoryParts { width: history.width, filled: history.filled, bins, recent };
         let history = History::from_parts(parts).ok_or("its history cannot be that of a run")?;
         let bounds = take("bounds", |x| x.is_finite() && x > 0.0)?;
         // NaN before the first iteration.

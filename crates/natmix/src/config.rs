@@ -14,6 +14,9 @@ use crate::rule::{Rule, WeightRule, trust_region};
 use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 
+/// Most components, draws a component, and draws for diagnostics.
+const MOST_COUNT: u64 = 1 << 24;
+
 /// Where the points of an iteration are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -74,7 +77,8 @@ pub struct Config {
     pub tolerance: f64,
     /// Most iterations.
     pub max_iterations: u64,
-    /// Most points at which the target is evaluated, final diagnostics not counted.
+    /// Most points at which the target is evaluated, final diagnostics not counted. Checked before each iteration; second
+    /// looks at points whose neighbours could not be evaluated may pass it by a little.
     pub max_evals: Option<u64>,
     /// Most seconds.
     pub max_seconds: Option<f64>,
@@ -181,6 +185,16 @@ impl Config {
             if x == 0 {
                 return fail(setting, "must be at least 1".into());
             }
+            let counts = ["components", "draws_per_component"];
+            if counts.contains(&setting) && x > MOST_COUNT {
+                return fail(setting, format!("{x} is more than {MOST_COUNT}"));
+            }
+        }
+        if self.diagnostic_draws as u64 > MOST_COUNT {
+            return fail("diagnostic_draws", format!("{} is more than {MOST_COUNT}", self.diagnostic_draws));
+        }
+        if self.trust_region < trust_region::LEAST {
+            return fail("trust_region", format!("{} is less than {}", self.trust_region, trust_region::LEAST));
         }
         if self.init_mean.is_empty() || self.init_mean.iter().any(|x| !x.is_finite()) {
             return fail("init_mean", "needs finite numbers".into());

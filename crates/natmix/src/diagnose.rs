@@ -68,6 +68,8 @@ pub struct Verdict {
     pub trusted: bool,
     /// What speaks against it; each says what to try.
     pub reasons: Vec<String>,
+    /// What is worth knowing, but does not count against it.
+    pub notes: Vec<String>,
 }
 
 /// Draws of a mixture with their importance weights.
@@ -116,7 +118,7 @@ pub(crate) fn diagnose_in_pool(
         draws,
         zero,
         failed,
-        verdict: Verdict { trusted: true, reasons: Vec::new() },
+        verdict: Verdict { trusted: true, reasons: Vec::new(), notes: Vec::new() },
     };
     let infinite = log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
     diagnostics.verdict = verdict(&diagnostics, weights_variance, infinite, converged);
@@ -125,13 +127,17 @@ pub(crate) fn diagnose_in_pool(
 
 fn verdict(diagnostics: &Diagnostics, weights_variance: f64, infinite: usize, converged: Option<bool>) -> Verdict {
     let Diagnostics { k_hat, k_threshold, draws, zero, failed, .. } = diagnostics;
-    let mut reasons = Vec::new();
+    let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     if converged == Some(false) {
         reasons.push("the ELBO had not come to rest when the run ended: allow more evaluations".to_owned());
     }
     if !k_hat.is_finite() {
         reasons.push("k-hat could not be computed: too few usable draws, or weights without a tail to fit".to_owned());
-    } else if k_hat >= k_threshold && weights_variance > EVEN {
+    } else if k_hat >= k_threshold && weights_variance <= EVEN {
+        notes.push(format!(
+            "k-hat {k_hat:.2} is above {k_threshold:.2}, but the importance weights hardly differ, so their tail carries nothing"
+        ));
+    } else if k_hat >= k_threshold {
         reasons.push(format!(
             "k-hat {k_hat:.2} is above {k_threshold:.2}: the mixture misses part of the posterior \
              (try more components or a full covariance)"
@@ -150,7 +156,7 @@ fn verdict(diagnostics: &Diagnostics, weights_variance: f64, infinite: usize, co
             zero + failed
         ));
     }
-    Verdict { trusted: reasons.is_empty(), reasons }
+    Verdict { trusted: reasons.is_empty(), reasons, notes }
 }
 
 /// Importance-weighs `draws` fresh draws of `q`.

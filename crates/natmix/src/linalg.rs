@@ -159,6 +159,23 @@ pub fn symmetrise(a: &mut [f64], d: usize) {
     }
 }
 
+/// `half = L^-1 A` and `whole = L^-1 A L^-T` for symmetric `a`.
+pub fn whiten_symmetric(half: &mut [f64], whole: &mut [f64], a: &[f64], l: &[f64], d: usize) {
+    half.copy_from_slice(a);
+    solve_lower(l, half, d, d);
+    transpose(whole, half, d);
+    solve_lower(l, whole, d, d);
+}
+
+/// `out = a'` for a square matrix.
+pub fn transpose(out: &mut [f64], a: &[f64], d: usize) {
+    for j in 0..d {
+        for i in 0..d {
+            out[i + j * d] = a[j + i * d];
+        }
+    }
+}
+
 /// `x <- L^-1 x` for each of the `n` columns of `x`.
 pub fn solve_lower(l: &[f64], x: &mut [f64], d: usize, n: usize) {
     if d <= SMALL {

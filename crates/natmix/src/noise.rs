@@ -1,7 +1,7 @@
 //! Random numbers that depend on what they are for, never on who computes them.
 //!
 //! Every stream is ChaCha8 keyed by (seed, purpose, component id, iteration, block), so that a run gives
-//! the same bits for any number of threads, after a resume, and with components in another order.
+//! the same bits for any number of threads and after a resume, and the same points with components in another order.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};

@@ -33,6 +33,9 @@ const MOST_BARREN: u64 = 20;
 /// Numbers up to which room is made for draws that may never be needed.
 const MOST_RESERVED: usize = 1 << 23;
 
+/// Coordinates of all points of an iteration that can be held: 64 GB of them.
+const MOST_NUMBERS: u64 = 1 << 33;
+
 /// A fit in preparation.
 pub struct Fit<'a> {
     target: &'a dyn Target,
@@ -49,7 +52,7 @@ enum Start {
 /// A finished fit.
 #[derive(Debug)]
 pub struct Fitted {
-    /// The best mixture met.
+    /// The last mixture, unless an earlier one was better beyond the noise.
     pub mixture: Mixture,
     /// ELBO from the points of the last iterations, and its standard error. The diagnostics have a fresh one.
     pub running_elbo: (f64, f64),
@@ -69,6 +72,8 @@ pub struct Fitted {
     pub config: Config,
     /// What an observer failed with; the result stands all the same.
     pub observer_error: Option<Error>,
+    /// What the target failed with while the diagnostics were measured; the result stands all the same.
+    pub diagnostics_error: Option<Error>,
     /// The state at the end, to go on from.
     pub state: State,
 }
@@ -118,6 +123,15 @@ impl<'a> Fit<'a> {
         config.validate()?;
         check_support(target, &config)?;
         let dim = target.dim();
+        let numbers = (config.components as u64)
+            .checked_mul(config.plan().count(config.draws_per_component) as u64)
+            .and_then(|n| n.checked_mul(dim as u64));
+        if dim == 0 || numbers.is_none_or(|n| n > MOST_NUMBERS) {
+            return Err(Error::InvalidInput(format!(
+                "{} components with {} draws each in dimension {dim} are more than can be held",
+                config.components, config.draws_per_component
+            )));
+        }
         let state = match start {
             None => State::new(first_mixture(&config, dim)?, &config),
             Some(Start::Mixture(mixture)) => State::new(check_start(mixture, &config, dim)?, &config),
@@ -278,9 +292,13 @@ impl<'a> Runner<'a> {
         let converged = reason == StopReason::Converged;
         let (mixture, running_elbo) = self.state.choose();
         let mixture = mixture.clone();
-        let diagnostics = match self.config.diagnostic_draws {
-            0 => None,
-            n => Some(diagnose_in_pool(self.target, &mixture, n, self.config.seed, Some(converged), &self.scratch)?),
+        let (diagnostics, diagnostics_error) = match self.config.diagnostic_draws {
+            0 => (None, None),
+            n => match diagnose_in_pool(self.target, &mixture, n, self.config.seed, Some(converged), &self.scratch) {
+                Ok(diagnostics) => (Some(diagnostics), None),
+                // The fit stands: hours of work must not be lost to one evaluation at the end.
+                Err(error) => (None, Some(error)),
+            },
         };
         Ok(Fitted {
             mixture,
@@ -293,6 +311,7 @@ impl<'a> Runner<'a> {
             seconds: before + clock.elapsed().as_secs_f64(),
             config: self.config,
             observer_error,
+            diagnostics_error,
             state: self.state,
         })
     }
@@ -423,7 +442,7 @@ impl<'a> Runner<'a> {
             *info = if !moments.usable {
                 StepInfo::skipped(Skipped::NoPoints)
             } else {
-                carried.trick = config.entropy_trick.next(config.draws, carried.trick, &cells[k], component.log_norm());
+                carried.trick = config.entropy_trick.next(config, carried.trick, &cells[k], component);
                 scratch.with(|scratch| {
                     let step = Step { config, rate, iteration, objective: moments.value + old_log_w[k] };
                     step.take(component, carried, moments, value, scratch)

@@ -44,7 +44,7 @@ impl Carried {
         Self {
             bound: config.trust_region,
             objective: f64::NAN,
-            trick: config.entropy_trick.start(config.draws),
+            trick: config.entropy_trick.start(config, dim),
             velocity: vec![0.0; if config.rule == Rule::Momentum { dim } else { 0 }],
             adam: match config.rule {
                 Rule::Adam => AdamState::new(dim, shape.len(dim)),
@@ -135,8 +135,15 @@ impl State {
         match (&self.best, now) {
             // Where nothing can be evaluated, any mixture that could be is better.
             (Some(best), _) if self.barren.0 > 0 => (&best.mixture, (best.elbo, best.se)),
-            (Some(best), Some((elbo, se))) if best.elbo - CAUTION * best.se > elbo + 2.0 * se => {
-                (&best.mixture, (best.elbo, best.se))
+            (Some(best), Some((elbo, se))) => {
+                // The mean of the latest lags behind a climb, the last one alone may be a bad draw: take the better.
+                let (last, last_se) = self.history.last().unwrap_or((elbo, se));
+                let now = (elbo + 2.0 * se).max(last + 2.0 * last_se);
+                if best.elbo - CAUTION * best.se > now {
+                    (&best.mixture, (best.elbo, best.se))
+                } else {
+                    (&self.mixture, (elbo, se))
+                }
             }
             (_, now) => (&self.mixture, now.unwrap_or((f64::NAN, f64::NAN))),
         }

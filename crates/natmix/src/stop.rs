@@ -57,16 +57,38 @@ impl StopReason {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Bin {
     count: f64,
-    sum: f64,
-    squares: f64,
-    variance: f64,
+    mean: f64,
+    /// Sum of squared distances from the mean. Sums of plain squares would lose their digits after a start that is far
+    /// worse than the end.
+    spread: f64,
+    /// Sum of the reported variances.
+    reported: f64,
+}
+
+impl Bin {
+    fn of(elbo: f64, se: f64) -> Self {
+        Self { count: 1.0, mean: elbo, spread: 0.0, reported: se * se }
+    }
+
+    /// Both together.
+    fn with(self, other: Self) -> Self {
+        let count = self.count + other.count;
+        if count == 0.0 {
+            return self;
+        }
+        let gap = other.mean - self.mean;
+        Self {
+            count,
+            mean: self.mean + gap * (other.count / count),
+            spread: self.spread + other.spread + gap * gap * (self.count * other.count / count),
+            reported: self.reported + other.reported,
+        }
+    }
 }
 
 /// ELBO estimates so far, in bins of equal numbers of iterations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct History {
-    /// First estimate: sums are taken relative to it, so that their digits last.
-    origin: f64,
     width: u64,
     filled: u64,
     bins: Vec<Bin>,
@@ -76,7 +98,7 @@ pub(crate) struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { origin: 0.0, width: 1, filled: 0, bins: Vec::with_capacity(BINS), recent: Vec::with_capacity(WINDOW) }
+        Self { width: 1, filled: 0, bins: Vec::with_capacity(BINS), recent: Vec::with_capacity(WINDOW) }
     }
 }
 
@@ -88,9 +110,6 @@ impl History {
             return;
         }
         let se = if se.is_finite() { se } else { 0.0 };
-        if self.bins.is_empty() {
-            self.origin = elbo;
-        }
         if self.recent.len() == WINDOW {
             self.recent.remove(0);
         }
@@ -98,25 +117,15 @@ impl History {
         if self.filled == 0 {
             if self.bins.len() == BINS {
                 for i in 0..BINS / 2 {
-                    let (a, b) = (self.bins[2 * i], self.bins[2 * i + 1]);
-                    self.bins[i] = Bin {
-                        count: a.count + b.count,
-                        sum: a.sum + b.sum,
-                        squares: a.squares + b.squares,
-                        variance: a.variance + b.variance,
-                    };
+                    self.bins[i] = self.bins[2 * i].with(self.bins[2 * i + 1]);
                 }
                 self.bins.truncate(BINS / 2);
                 self.width *= 2;
             }
             self.bins.push(Bin::default());
         }
-        let value = elbo - self.origin;
         if let Some(bin) = self.bins.last_mut() {
-            bin.count += 1.0;
-            bin.sum += value;
-            bin.squares += value * value;
-            bin.variance += se * se;
+            *bin = bin.with(Bin::of(elbo, se));
         }
         self.filled = (self.filled + 1) % self.width;
     }
@@ -129,7 +138,8 @@ impl History {
             return None;
         }
         let (early, late) = self.bins[whole / 2..whole].split_at((whole - whole / 2) / 2);
-        let (early, late) = (Half::of(early), Half::of(late));
+        let pool = |bins: &[Bin]| Pool::of(bins.iter().copied());
+        let (early, late) = (pool(early), pool(late));
         Some((late.mean - early.mean, (early.variance + late.variance).sqrt()))
     }
 
@@ -140,21 +150,21 @@ impl History {
         })
     }
 
-    /// Mean of the latest estimates and its standard error, from the larger of the reported and the observed noise.
+    /// Mean of the latest estimates (two at least) and its standard error, from the larger of the reported and the
+    /// observed noise.
     pub fn recent(&self) -> Option<(f64, f64)> {
-        let n = self.recent.len() as f64;
-        (self.recent.len() == WINDOW).then(|| {
-            let mean = self.recent.iter().map(|x| x.0).sum::<f64>() / n;
-            let reported = self.recent.iter().map(|x| x.1 * x.1).sum::<f64>() / n;
-            let observed = self.recent.iter().map(|x| (x.0 - mean).powi(2)).sum::<f64>() / (n - 1.0);
-            (mean, (reported.max(observed) / n).sqrt())
-        })
+        let Pool { mean, variance } = Pool::of(self.recent.iter().map(|&(elbo, se)| Bin::of(elbo, se)));
+        (self.recent.len() >= 2).then(|| (mean, variance.sqrt()))
+    }
+
+    /// The latest estimate.
+    pub fn last(&self) -> Option<(f64, f64)> {
+        self.recent.last().copied()
     }
 }
 
 /// A history as plain numbers, for checkpoints.
 pub(crate) struct HistoryParts {
-    pub origin: f64,
     pub width: u64,
     pub filled: u64,
     pub bins: Vec<[f64; 4]>,
@@ -164,38 +174,35 @@ pub(crate) struct HistoryParts {
 impl History {
     pub fn to_parts(&self) -> HistoryParts {
         HistoryParts {
-            origin: self.origin,
             width: self.width,
             filled: self.filled,
-            bins: self.bins.iter().map(|bin| [bin.count, bin.sum, bin.squares, bin.variance]).collect(),
+            bins: self.bins.iter().map(|bin| [bin.count, bin.mean, bin.spread, bin.reported]).collect(),
             recent: self.recent.iter().map(|&(elbo, se)| [elbo, se]).collect(),
         }
     }
 
     /// The inverse of [`History::to_parts`]; nothing for parts that no run leaves behind.
     pub fn from_parts(parts: HistoryParts) -> Option<Self> {
-        let HistoryParts { origin, width, filled, bins, recent } = parts;
+        let HistoryParts { width, filled, bins, recent } = parts;
         let sizes = bins.len() <= BINS && recent.len() <= WINDOW && (filled == 0 || !bins.is_empty());
-        let mut history = Self { origin, width, filled, ..Self::default() };
-        history.bins.extend(bins.iter().map(|&[count, sum, squares, variance]| Bin { count, sum, squares, variance }));
+        let mut history = Self { width, filled, ..Self::default() };
+        history.bins.extend(bins.iter().map(|&[count, mean, spread, reported]| Bin { count, mean, spread, reported }));
         history.recent.extend(recent.iter().map(|&[elbo, se]| (elbo, se)));
         (sizes && width.is_power_of_two() && width < 1 << 53 && filled < width).then_some(history)
     }
 }
 
-struct Half {
+/// The mean of several bins and its variance.
+struct Pool {
     mean: f64,
-    /// Of the mean.
     variance: f64,
 }
 
-impl Half {
-    fn of(bins: &[Bin]) -> Self {
-        let total = |part: fn(&Bin) -> f64| bins.iter().map(part).sum::<f64>();
-        let n = total(|bin| bin.count);
-        let mean = total(|bin| bin.sum) / n;
-        let observed = (total(|bin| bin.squares) / n - mean * mean).max(0.0) * n / (n - 1.0).max(1.0);
-        Self { mean, variance: observed.max(total(|bin| bin.variance) / n) / n }
+impl Pool {
+    fn of(bins: impl Iterator<Item = Bin>) -> Self {
+        let all = bins.fold(Bin::default(), Bin::with);
+        let observed = all.spread / (all.count - 1.0).max(1.0);
+        Self { mean: all.mean, variance: observed.max(all.reported / all.count) / all.count }
     }
 }
 
@@ -228,6 +235,18 @@ mod tests {
             }
         }
         assert!(first.is_some_and(|i| i > 60), "{first:?}");
+    }
+
+    #[test]
+    fn a_terrible_start_does_not_hide_the_noise() {
+        let mut history = History::default();
+        history.push(-1e12, 1e11);
+        for i in 0..999 {
+            history.push(-500.0 + 0.01 * (i as f64 * 2.399_963).sin(), 0.0);
+        }
+        let (drift, se) = history.drift().unwrap();
+        // A wobble of standard deviation 0.01 / sqrt 2 over two quarters of about 250.
+        assert!(drift.abs() < 1e-3 && (4e-4..8e-4).contains(&se), "{drift} {se}");
     }
 
     #[test]

@@ -92,6 +92,9 @@ impl fmt::Display for CheckReport {
 pub fn check_target(target: &dyn Target, options: &CheckOptions) -> Result<CheckReport, Error> {
     let mut checker = Checker { target, scratch: Scratch::default() };
     let d = target.dim();
+    if d == 0 {
+        return Err(Error::InvalidInput("the target has dimension 0".into()));
+    }
     let mut points = vec![0.0; options.points.max(1) * d];
     Noise::new(options.seed, Purpose::Check, 0, 0, 0).normals(&mut points);
     points.iter_mut().for_each(|x| *x = options.centre + options.spread * *x);
@@ -115,7 +118,7 @@ pub fn check_target(target: &dyn Target, options: &CheckOptions) -> Result<Check
 
     if target.has_gradient() {
         let mut worst = Worst::new("gradient against differences of log p", options.gradient_tolerance);
-        let gradients = checker.gradients(&points)?;
+        let gradients = checker.gradients(Rows::All, &points)?;
         for (i, z) in points.chunks_exact(d).enumerate() {
             let gradient = &gradients[i * d..(i + 1) * d];
             let size = gradient.iter().fold(0.0_f64, |m, g| m.max(g.abs()));
@@ -129,9 +132,10 @@ pub fn check_target(target: &dyn Target, options: &CheckOptions) -> Result<Check
         for &(kind, shape) in target.curvatures() {
             report.checks.extend(checker.curvature(&points, n, kind, shape, options)?);
         }
+        report.checks.extend(checker.shapes(&points, n)?);
     }
     if let Some(rows) = target.num_rows().filter(|rows| *rows >= 2) {
-        report.checks.push(checker.minibatches(&points, rows)?);
+        report.checks.extend(checker.minibatches(&points, rows)?);
     }
     Ok(report)
 }
@@ -150,22 +154,29 @@ impl Checker<'_> {
         Ok(log_p)
     }
 
-    fn gradients(&mut self, points: &[f64]) -> Result<Vec<f64>, Error> {
+    fn gradients(&mut self, rows: Rows<'_>, points: &[f64]) -> Result<Vec<f64>, Error> {
         let d = self.target.dim();
         let (mut log_p, mut grad) = (vec![0.0; points.len() / d], vec![0.0; points.len()]);
         let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: None };
-        self.target.eval(Rows::All, Points::new(points, d), out, &mut self.scratch)?;
+        self.target.eval(rows, Points::new(points, d), out, &mut self.scratch)?;
         Ok(grad)
     }
 
-    fn sums(&mut self, points: &[f64], weights: &[f64], kind: Curvature, shape: Shape) -> Result<Vec<f64>, Error> {
+    fn sums(
+        &mut self,
+        rows: Rows<'_>,
+        points: &[f64],
+        weights: &[f64],
+        kind: Curvature,
+        shape: Shape,
+    ) -> Result<Vec<f64>, Error> {
         let d = self.target.dim();
         let n = points.len() / d;
         let mut sums = vec![f64::NAN; weights.len() / n * shape.len(d)];
         let (mut log_p, mut grad) = (vec![0.0; n], vec![0.0; n * d]);
         let curv = CurvatureSums { kind, shape, weights, sums: &mut sums };
         let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: Some(curv) };
-        self.target.eval(Rows::All, Points::new(points, d), out, &mut self.scratch)?;
+        self.target.eval(rows, Points::new(points, d), out, &mut self.scratch)?;
         Ok(sums)
     }
 
@@ -200,9 +211,9 @@ impl Checker<'_> {
         let len = shape.len(d);
         // Sums are linear in the weights, and each matrix is that of its own point.
         let identity: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(at % (n + 1) == 0))).collect();
-        let single = self.sums(points, &identity, kind, shape)?;
+        let single = self.sums(Rows::All, points, &identity, kind, shape)?;
         let weights: Vec<f64> = (0..n).map(|i| 0.5 - i as f64).collect();
-        let together = self.sums(points, &weights, kind, shape)?;
+        let together = self.sums(Rows::All, points, &weights, kind, shape)?;
         let size = single.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
         let mut linear = Worst::new(format!("{label}: weighted sum against single points"), 1e-9);
         for at in 0..len {
@@ -217,7 +228,8 @@ impl Checker<'_> {
                 for j in 0..d {
                     let entries: Vec<usize> = if shape == Shape::Diag { vec![j] } else { (0..d).collect() };
                     for l in entries {
-                        let estimate = self.slope(z, j, options.spread, |checker, z| Ok(checker.gradients(z)?[l]))?;
+                        let estimate =
+                            self.slope(z, j, options.spread, |checker, z| Ok(checker.gradients(Rows::All, z)?[l]))?;
                         let at = if shape == Shape::Diag { j } else { l + j * d };
                         worst.compare(single[i * len + at], estimate, size, || format!("point {i}, entry ({l}, {j})"));
                     }
@@ -228,18 +240,65 @@ impl Checker<'_> {
         Ok(checks)
     }
 
-    /// Batches that cover all rows once must average to the whole.
-    fn minibatches(&mut self, points: &[f64], rows: usize) -> Result<Check, Error> {
-        let whole = self.values(Rows::All, points)?;
+    /// Batches that cover all rows once must average to the whole: values, gradients and curvature alike.
+    fn minibatches(&mut self, points: &[f64], rows: usize) -> Result<Vec<Check>, Error> {
         let half = rows / 2;
         let (first, second): (Vec<u32>, Vec<u32>) = (0..rows as u32).partition(|row| *row < half as u32);
-        let (a, b) = (self.values(Rows::Subset(&first), points)?, self.values(Rows::Subset(&second), points)?);
         let share = half as f64 / rows as f64;
-        let mut worst = Worst::new("minibatches against all rows", 1e-9);
-        for i in 0..whole.len() {
-            worst.compare(share * a[i] + (1.0 - share) * b[i], whole[i], 0.0, || format!("point {i}"));
+        let (first, second) = (Rows::Subset(&first), Rows::Subset(&second));
+        let average = |name: String, [whole, a, b]: [Vec<f64>; 3]| {
+            let size = whole.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+            let mut worst = Worst::new(name, 1e-9);
+            for (i, whole) in whole.iter().enumerate() {
+                worst.compare(share * a[i] + (1.0 - share) * b[i], *whole, size, || format!("entry {i}"));
+            }
+            worst.check()
+        };
+        let all = [Rows::All, first, second];
+        let mut results: Vec<Vec<f64>> = all.iter().map(|rows| self.values(*rows, points)).collect::<Result<_, _>>()?;
+        let take = |results: &mut Vec<Vec<f64>>| [0, 1, 2].map(|i| std::mem::take(&mut results[i]));
+        let mut checks = vec![average("minibatches against all rows: log p".into(), take(&mut results))];
+        if self.target.has_gradient() {
+            results = all.iter().map(|rows| self.gradients(*rows, points)).collect::<Result<_, _>>()?;
+            checks.push(average("minibatches against all rows: gradient".into(), take(&mut results)));
+            let weights: Vec<f64> = (0..points.len() / self.target.dim()).map(|i| 1.0 - 0.3 * i as f64).collect();
+            let target = self.target;
+            for &(kind, shape) in target.curvatures() {
+                let sums = all.iter().map(|rows| self.sums(*rows, points, &weights, kind, shape));
+                results = sums.collect::<Result<_, _>>()?;
+                let name = format!("minibatches against all rows: {} curvature ({})", kind.name(), shape.name());
+                checks.push(average(name, take(&mut results)));
+            }
         }
-        Ok(worst.check())
+        Ok(checks)
+    }
+
+    /// The diagonal of a full sum must be the diagonal sum, for every kind that is offered in both shapes; and every
+    /// kind but the exact one must not be positive.
+    fn shapes(&mut self, points: &[f64], n: usize) -> Result<Vec<Check>, Error> {
+        let (d, weights) = (self.target.dim(), vec![1.0; n]);
+        let mut checks = Vec::new();
+        let target = self.target;
+        for kind in [Curvature::Exact, Curvature::GaussNewton, Curvature::EmpiricalFisher] {
+            let offers = |shape| target.curvatures().contains(&(kind, shape));
+            if !(offers(Shape::Full) && offers(Shape::Diag)) {
+                continue;
+            }
+            let full = self.sums(Rows::All, points, &weights, kind, Shape::Full)?;
+            let diag = self.sums(Rows::All, points, &weights, kind, Shape::Diag)?;
+            let size = diag.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+            let mut same = Worst::new(format!("{} curvature: diag against full", kind.name()), 1e-9);
+            let mut sign = Worst::new(format!("{} curvature: sign", kind.name()), 1e-9);
+            for i in 0..d {
+                same.compare(diag[i], full[i * (d + 1)], size, || format!("entry {i}"));
+                sign.compare(diag[i].max(0.0), 0.0, size, || format!("entry {i}, which must not be positive"));
+            }
+            checks.push(same.check());
+            if kind != Curvature::Exact {
+                checks.push(sign.check());
+            }
+        }
+        Ok(checks)
     }
 }
 

@@ -128,19 +128,72 @@ fn a_fitted_coefficient_is_never_much_worse_than_the_better_choice() {
 }
 
 #[test]
-fn cubature_leaves_the_trick_nothing_to_do() {
-    let (target, q) = (mixture(3, 2, 2.0, 1), mixture(3, 2, 1.0, 2));
-    let run = |entropy_trick| {
-        let config = Config {
-            components: 2,
-            entropy_trick,
-            draws: Plan::Cubature,
-            tolerance: 1e-300,
-            max_iterations: 10,
-            diagnostic_draws: 0,
-            ..Config::new(Method::ComponentDraws)
-        };
-        Fit::new(&target, config).start(q.clone()).run().unwrap().mixture
-    };
-    assert_eq!(run(Trick::On), run(Trick::Off));
+fn whole_frames_of_cubature_leave_the_trick_nothing_to_do() {
+    let (d, k) = (3, 1);
+    let (target, q) = (mixture(d, 2, 2.0, 1), mixture(d, 2, 1.0, 2));
+    // One frame along the axes of the whitened space, at the radius that makes quadratics exact.
+    let component = &q.components()[k];
+    let factor = component.precision().factor();
+    let points: Vec<f64> = (0..2 * d)
+        .flat_map(|i| {
+            let mut z = vec![0.0; d];
+            z[i / 2] = if i % 2 == 0 { 3f64.sqrt() } else { -3f64.sqrt() };
+            // z = m + L^-T eps by back substitution.
+            for j in (0..d).rev() {
+                let rest: f64 = (j + 1..d).map(|l| factor[l + j * d] * z[l]).sum();
+                z[j] = (z[j] - rest) / factor[j + j * d];
+            }
+            z.iter().zip(component.mean()).map(|(z, m)| z + m).collect::<Vec<f64>>()
+        })
+        .collect();
+    let weights = vec![1.0 / (2 * d) as f64; 2 * d];
+    let [off, on] =
+        [0.0, 1.0].map(|trick| moments_from(&target, &q, k, &points, &weights, Estimator::Stein, trick).unwrap());
+    assert!((off.value - on.value).abs() < 1e-12);
+    assert!(common::distance(&off.grad, &on.grad) < 1e-12);
+    assert!(common::distance(&off.hess, &on.hess) < 1e-12);
+    // Half a frame is another matter.
+    let [off, on] = [0.0, 1.0]
+        .map(|trick| moments_from(&target, &q, k, &points[..2 * d], &[0.5; 2], Estimator::Stein, trick).unwrap());
+    assert!(common::distance(&off.hess, &on.hess) > 1e-3);
+}
+
+#[test]
+fn mixture_draws_are_unbiased_with_the_trick() {
+    // E_k[b] moves the weights: with a flat target the weights of one plain step tell it.
+    let q = mixture(1, 2, 1.5, 3);
+    let nodes: Vec<f64> = (-40_000..40_000).map(|i| f64::from(i) * 5e-4).collect();
+    let log_q = q.log_density(&nodes);
+    let expected: Vec<f64> = (0..2)
+        .map(|k| {
+            let own = Mixture::single(q.components()[k].clone()).log_density(&nodes);
+            own.iter().zip(&log_q).map(|(own, log_q)| -own.exp() * log_q * 5e-4).sum()
+        })
+        .collect();
+    let target = flat(1);
+    for entropy_trick in [Trick::On, Trick::Off] {
+        let gaps: Vec<f64> = (0..6_000)
+            .map(|seed| {
+                let config = Config {
+                    components: 2,
+                    draws: Plan::Independent,
+                    draws_per_component: 4,
+                    entropy_trick,
+                    rate: 1e-14,
+                    weight_rule: WeightRule::Plain,
+                    weight_rate: 1.0,
+                    tolerance: 1e-300,
+                    max_iterations: 1,
+                    diagnostic_draws: 0,
+                    threads: 1,
+                    seed,
+                    ..Config::new(Method::MixtureDraws)
+                };
+                let fitted = Fit::new(&target, config).start(q.clone()).run().unwrap();
+                let (new, old) = (fitted.state.mixture().log_weights(), q.log_weights());
+                (new[0] - new[1]) - (old[0] - old[1])
+            })
+            .collect();
+        assert_mean(&gaps, expected[0] - expected[1], 0.12, &format!("{entropy_trick:?}"));
+    }
 }

@@ -274,7 +274,9 @@ fn the_elbo_has_no_noise_where_q_is_p() {
     // In a run: with independent draws where the trick leaves log p alone, with cubature always.
     for (draws, entropy_trick) in [(Plan::Independent, Trick::Off), (Plan::Cubature, Trick::On)] {
         let mut trace = Trace::default();
-        let config = Config { components: 3, draws, entropy_trick, ..fixed(Method::ComponentDraws, 1) };
+        // Six whole frames.
+        let base = fixed(Method::ComponentDraws, 1);
+        let config = Config { components: 3, draws, entropy_trick, draws_per_component: 48, ..base };
         let fitted = Fit::new(&p, config).start(q.clone()).observe(&mut trace).run().unwrap();
         assert!(trace.0[0].elbo.abs() < 1e-12 && trace.0[0].se < 1e-12, "{:?}", trace.0[0]);
         assert!(distance(&parameters(&q), &parameters(fitted.state.mixture())) < 1e-10);

@@ -6,7 +6,8 @@ use super::{Estimator, Moments, Setup, score, stein};
 use crate::draws::{DrawPlan, Key};
 use crate::family::Mixture;
 use crate::family::mixture::add_precision;
-use crate::target::TargetError;
+use crate::linalg;
+use crate::target::{Shape, TargetError};
 use crate::workspace::Scratch;
 use rayon::prelude::*;
 
@@ -25,6 +26,8 @@ pub(crate) struct Cell {
     /// How many chunks this iteration has.
     active: usize,
     per_chunk: usize,
+    /// Weighted mean of `b` alone.
+    raw_mean: f64,
     /// Weighted mean of `b` with the entropy trick, and the variance of that mean.
     pub mean: f64,
     pub variance: f64,
@@ -97,14 +100,16 @@ impl Cell {
     /// antithetic pairs, or single points.
     fn summarise(&mut self, trick: f64, entropy: f64, paired: bool) {
         let value = |i: usize| self.residual[i] + trick * (self.own[i] + entropy);
-        let (mut total, mut sum) = (0.0, 0.0);
+        let (mut total, mut sum, mut raw) = (0.0, 0.0, 0.0);
         for (i, v) in self.weight.iter().enumerate().filter(|(i, _)| self.residual[*i].is_finite()) {
             total += v;
             sum += v * value(i);
+            raw += v * self.residual[i];
         }
         // Weights of a random radius can be negative: with points dropped, what is left may cancel to almost nothing.
         let enough = total > FEWEST_KEPT * self.weight.iter().sum::<f64>();
         (self.total, self.mean) = if enough { (total, sum / total) } else { (0.0, f64::NAN) };
+        self.raw_mean = raw / total;
         let group = if paired { 2 } else { 1 };
         let (mut groups, mut spread) = (0.0, 0.0);
         for first in (0..self.weight.len()).step_by(group) {
@@ -136,6 +141,10 @@ impl Cell {
     }
     pub fn evals(&self) -> u64 {
         self.chunks().iter().map(|chunk| chunk.evals).sum()
+    }
+    /// Points of this iteration that could not be used.
+    fn lost(&self) -> u64 {
+        self.residual.iter().filter(|b| !b.is_finite()).count() as u64
     }
     pub fn dropped(&self) -> u64 {
         self.chunks().iter().map(|chunk| chunk.dropped).sum()
@@ -171,17 +180,22 @@ pub(crate) fn reduce(
         sums.iter_mut().zip(&chunk.sums[slot * width..(slot + 1) * width]).for_each(|(a, b)| *a += b);
     }
     let total: f64 = serving.iter().map(|cell| cell.total).sum();
-    out.usable = total > 0.0 && sums.iter().all(|x| x.is_finite());
+    out.usable = total > 0.0;
     if out.usable {
         let scale = total.recip();
         out.value = if setup.shared && q.len() > 1 {
-            baselined(serving, sums[0] * scale, sums[1] * scale)
+            baselined(serving, sums[0] * scale, sums[1] * scale) + sums[2] * scale
         } else {
-            sums[1] * scale
+            (sums[1] + sums[2]) * scale
         };
-        out.grad.iter_mut().zip(&sums[2..]).for_each(|(g, s)| *g = s * scale);
-        out.hess.iter_mut().zip(&sums[2 + d..]).for_each(|(h, s)| *h = s * scale);
-        if setup.estimator == Estimator::Stein {
+        out.grad.iter_mut().zip(&sums[3..]).for_each(|(g, s)| *g = s * scale);
+        out.hess.iter_mut().zip(&sums[3 + d..]).for_each(|(h, s)| *h = s * scale);
+        if setup.estimator != Estimator::Stein {
+            if q.shape() == Shape::Full {
+                // A target may sum its matrices in an order that is not symmetric to the last bit.
+                linalg::symmetrise(&mut out.hess, d);
+            }
+        } else {
             let component = &q.components()[k];
             stein::finish(&mut out.hess, component, scratch);
             // E[delta] = 1, but not its average: the known curvature of the control variate has no noise.
@@ -197,8 +211,8 @@ pub(crate) fn reduce(
 fn baselined(cells: &[Cell], delta: f64, delta_b: f64) -> f64 {
     let total: f64 = cells.iter().map(|cell| cell.total).sum();
     let usable = cells.iter().filter(|cell| cell.total > 0.0);
-    let mean = usable.map(|cell| cell.total * cell.mean).sum::<f64>() / total;
-    let n: f64 = cells.iter().map(|cell| cell.count() as f64).sum();
+    let mean = usable.map(|cell| cell.total * cell.raw_mean).sum::<f64>() / total;
+    let n: f64 = cells.iter().map(|cell| (cell.count() as u64 - cell.lost()) as f64).sum();
     let loo = if n > 1.0 { n / (n - 1.0) } else { 1.0 };
     mean + loo * (delta_b - mean * delta)
 }
@@ -214,5 +228,13 @@ pub(crate) fn elbo(cells: &[Cell], q: &Mixture, shared: bool) -> (f64, f64) {
         // A lone draw has no spread of its own: its variance is infinite, and so is the error of the whole.
         variance += share * share * cell.variance;
     }
-    (mean / total, (variance / (total * total)).sqrt())
+    mean /= total;
+    variance /= total * total;
+    if shared {
+        // How many draws each component got is random as well.
+        let draws: f64 = cells.iter().map(|cell| cell.count() as f64).sum();
+        let between = cells.iter().filter(|cell| cell.total > 0.0);
+        variance += between.map(|cell| cell.total / total * (cell.mean - mean).powi(2)).sum::<f64>() / draws;
+    }
+    (mean, variance.sqrt())
 }

@@ -10,7 +10,8 @@ use crate::workspace::Scratch;
 /// What a chunk leaves behind.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
-    /// For each component served: `[sum w, sum w b, sum w grad (d), sum w curvature (d or d^2)]`, or the score sums.
+    /// For each component served: `[sum w, sum w b, sum w c (log N + H), sum w grad (d), sum w curvature (d or d^2)]`,
+    /// or the score sums.
     pub sums: Vec<f64>,
     /// Points at which the target was evaluated, a second look at the good ones included.
     pub evals: u64,
@@ -44,7 +45,7 @@ impl Chunk {
         let (d, shape) = (setup.q.dim(), setup.q.shape());
         match setup.estimator {
             Estimator::Score => score::len(d, shape),
-            _ => 2 + d + shape.len(d),
+            _ => 3 + d + shape.len(d),
         }
     }
 
@@ -228,7 +229,8 @@ impl Chunk {
             let (log_n, entropy) = (&block.log_n[c * stride..][..stride], component.entropy());
             for ((w, b), log_n) in w.iter().zip(&result.residual).zip(log_n).take(n) {
                 sums[0] += w;
-                sums[1] += w * (b + trick.value * (log_n + entropy));
+                sums[1] += w * b;
+                sums[2] += w * (trick.value * (log_n + entropy));
             }
             // grad b + c a, with a = -L y.
             tilted.copy_from_slice(&residual);
@@ -236,10 +238,10 @@ impl Chunk {
                 scale.fill(-trick.grad);
                 component.precision().add_scaled_times_factor(&mut tilted, &scale, y, scratch);
             }
-            for (sum, g) in sums[2..2 + d].iter_mut().zip(tilted.chunks_exact(stride)) {
+            for (sum, g) in sums[3..3 + d].iter_mut().zip(tilted.chunks_exact(stride)) {
                 *sum += w.iter().zip(g).map(|(w, g)| w * g).sum::<f64>();
             }
-            let hess = &mut sums[2 + d..];
+            let hess = &mut sums[3 + d..];
             match setup.estimator {
                 Estimator::Stein => stein::add(hess, &w, y, &tilted, shape, scratch),
                 _ => {

@@ -14,11 +14,13 @@
 //! Near the answer that costs far more than it brings (`cargo bench --bench entropy_trick` shows both), so the default
 //! is `fitted`: on, with the coefficient that was best on the previous iteration's points. Those are independent of the
 //! present points, so nothing is biased. Whole frames of cubature integrate `log N_k`, `a_k` and its curvature exactly, so
-//! there every coefficient gives the same estimate of a component's own moments; under the cubature plan the coefficient
-//! is therefore zero, which costs nothing and shows the smallest spread. With exact curvature the third line changes nothing.
+//! there every coefficient gives the same estimate of a component's own moments; under such draws the coefficient is
+//! therefore zero, which costs nothing and shows the smallest spread. With exact curvature the third line changes nothing.
 
 use super::cell::Cell;
+use crate::config::{Config, Source};
 use crate::draws::Plan;
+use crate::family::Gaussian;
 use serde::{Deserialize, Serialize};
 
 /// Fewest points from which a coefficient is fitted.
@@ -44,21 +46,24 @@ pub(crate) struct Coefficients {
 }
 
 impl Trick {
-    /// Whether the trick has anything to act on under a plan.
-    fn acts(self, plan: Plan) -> bool {
-        self != Trick::Off && plan != Plan::Cubature
+    /// Whether the trick has anything to act on: not where a component's own points are whole frames of cubature.
+    fn acts(self, config: &Config, dim: usize) -> bool {
+        let whole_frames = config.draws == Plan::Cubature
+            && config.source == Source::Component
+            && config.draws_per_component.is_multiple_of(2 * dim);
+        self != Trick::Off && !whole_frames
     }
 
     /// Coefficients of the first iteration.
-    pub(crate) fn start(self, plan: Plan) -> Coefficients {
-        let c = if self.acts(plan) { 1.0 } else { 0.0 };
+    pub(crate) fn start(self, config: &Config, dim: usize) -> Coefficients {
+        let c = if self.acts(config, dim) { 1.0 } else { 0.0 };
         Coefficients { value: c, grad: c }
     }
 
     /// Coefficients for the next iteration.
-    pub(crate) fn next(self, plan: Plan, present: Coefficients, cell: &Cell, log_norm: f64) -> Coefficients {
+    pub(crate) fn next(self, config: &Config, present: Coefficients, cell: &Cell, q: &Gaussian) -> Coefficients {
         match self {
-            Trick::Fitted if self.acts(plan) => cell.best_coefficients(log_norm).unwrap_or(present),
+            Trick::Fitted if self.acts(config, q.dim()) => cell.best_coefficients(q.log_norm()).unwrap_or(present),
             _ => present,
         }
     }

@@ -221,7 +221,10 @@ impl Mixture {
     /// Fills `draws` with independent draws. Each block of draws has its own stream of noise.
     pub(crate) fn draw(&self, draws: &mut [f64], seed: u64, purpose: Purpose, iteration: u64) {
         let d = self.dim();
-        let mut up_to: Vec<f64> = self.weights();
+        // In the order of the ids, so that relabelled components give the same draws.
+        let mut order: Vec<usize> = (0..self.len()).collect();
+        order.sort_by_key(|&k| self.ids[k]);
+        let mut up_to: Vec<f64> = order.iter().map(|&k| self.log_w[k].exp()).collect();
         for k in 1..up_to.len() {
             up_to[k] += up_to[k - 1];
         }
@@ -229,7 +232,7 @@ impl Mixture {
             let mut noise = Noise::new(seed, purpose, u64::MAX, iteration, block as u64);
             for z in draws.chunks_exact_mut(d) {
                 let u = noise.uniform() * up_to[up_to.len() - 1];
-                let k = up_to.partition_point(|x| *x <= u).min(self.len() - 1);
+                let k = order[up_to.partition_point(|x| *x <= u).min(self.len() - 1)];
                 noise.normals(z);
                 self.components[k].place(z);
             }
@@ -480,6 +483,12 @@ impl Target for Mixture {
 
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         let (d, n) = (z.dim(), z.len());
+        if n == 0 {
+            if let Some(curv) = out.curv {
+                curv.sums.fill(0.0);
+            }
+            return Ok(());
+        }
         let want_grad = out.grad.is_some() || out.curv.is_some();
         let block = Block::new(self, z, want_grad, scratch);
         out.log_p.copy_from_slice(&block.log_q[..n]);

@@ -7,6 +7,8 @@ use crate::workspace::Scratch;
 /// Decay of the second moment and the guard of its root, as in the paper that introduced Adam.
 const SECOND: f64 = 0.999;
 const GUARD: f64 = 1e-8;
+/// Gradients count as no larger than this.
+const MOST_GRADIENT: f64 = 1e50;
 /// Largest change of a log-diagonal at once.
 const MOST_LOG_STEP: f64 = 1.0;
 
@@ -46,9 +48,10 @@ pub fn step(
     let mut steps = scratch.take(state.first.len());
     let gradients = std::iter::once(&logit).chain(mean).chain(factor);
     for (((g, first), second), step) in gradients.zip(&mut state.first).zip(&mut state.second).zip(steps.iter_mut()) {
+        // A square that overflows, or comes near it, would freeze the coordinate for ever.
+        let g = g.clamp(-MOST_GRADIENT, MOST_GRADIENT);
         *first = momentum * *first + (1.0 - momentum) * g;
-        // A square that overflows would freeze the coordinate for ever.
-        *second = (SECOND * *second + (1.0 - SECOND) * g * g).min(f64::MAX);
+        *second = SECOND * *second + (1.0 - SECOND) * g * g;
         *step = rate * (*first / bias1) / ((*second / bias2).sqrt() + GUARD);
     }
     let d = mean.len();
@@ -77,7 +80,8 @@ pub fn step(
         scratch.give(new);
         if moved { StepInfo::taken(rate) } else { StepInfo::skipped(Skipped::NotFinite) }
     });
-    let logit_step = steps[0];
+    // All of it moves, or nothing.
+    let logit_step = if info.skipped.is_none() { steps[0] } else { 0.0 };
     scratch.give(steps);
     (info, logit_step)
 }

@@ -84,15 +84,8 @@ fn full(
     let d = prec.dim();
     let mut half = scratch.take(d * d);
     let mut whitened = scratch.take(d * d);
-    // half = L^-1 G, whitened = L^-1 G L^-T.
-    half.iter_mut().zip(hess).for_each(|(x, h)| *x = -h);
-    linalg::solve_lower(prec.factor(), &mut half, d, d);
-    for j in 0..d {
-        for i in 0..d {
-            whitened[i + j * d] = half[j + i * d];
-        }
-    }
-    linalg::solve_lower(prec.factor(), &mut whitened, d, d);
+    // Of -G, whose sign the sum below puts right: half = -L^-1 G, whitened = -L^-1 G L^-T.
+    linalg::whiten_symmetric(&mut half, &mut whitened, hess, prec.factor(), d);
     let norm = whitened.iter().map(|x| x * x).sum::<f64>().sqrt();
     let mut info = StepInfo::skipped(Skipped::NotFinite);
     if norm.is_finite() && half.iter().all(|x| x.is_finite()) {
@@ -103,7 +96,7 @@ fn full(
             for i in 0..d {
                 let upper = prec.factor()[j + i * d];
                 stack[i + j * 2 * d] = root * upper;
-                stack[d + i + j * 2 * d] = root * (upper + t * half[i + j * d]);
+                stack[d + i + j * 2 * d] = root * (upper - t * half[i + j * d]);
             }
         }
         let mut shift = scratch.take(d);

@@ -130,14 +130,8 @@ fn full(mean: &mut [f64], prec: &mut Full, grad: &[f64], hess: &[f64], bound: f6
     let mut white = scratch.take(d);
     let mut c = scratch.take(d);
     // b = -L^-1 hess L^-T.
-    a.iter_mut().zip(hess).for_each(|(x, h)| *x = -h);
-    linalg::solve_lower(prec.factor(), &mut a, d, d);
-    for j in 0..d {
-        for i in 0..d {
-            b[i + j * d] = a[j + i * d];
-        }
-    }
-    linalg::solve_lower(prec.factor(), &mut b, d, d);
+    linalg::whiten_symmetric(&mut a, &mut b, hess, prec.factor(), d);
+    b.iter_mut().for_each(|x| *x = -*x);
     linalg::symmetrise(&mut b, d);
     white.copy_from_slice(grad);
     linalg::solve_lower(prec.factor(), &mut white, d, 1);
@@ -158,11 +152,7 @@ fn full(mean: &mut [f64], prec: &mut Full, grad: &[f64], hess: &[f64], bound: f6
                 column.iter_mut().for_each(|x| *x *= root);
             }
             linalg::lower_times(&mut a, prec.factor(), &vectors, d, d);
-            for j in 0..d {
-                for i in 0..d {
-                    b[i + j * d] = a[j + i * d];
-                }
-            }
+            linalg::transpose(&mut b, &a, d);
             info = if !linalg::lower_from_stack(&mut a, &mut b, d, d, &mut scratch.memory) {
                 StepInfo::skipped(Skipped::NotPositiveDefinite)
             } else if move_both(mean, &white, || prec.set_factor(&a, scratch)) {
