@@ -7,12 +7,14 @@ pub mod diag;
 pub mod full;
 pub mod gaussian;
 pub mod mixture;
+pub mod modes;
 
 pub use diag::Diag;
 pub use full::Full;
 pub use gaussian::{Gaussian, Precision};
 pub(crate) use mixture::Block;
 pub use mixture::{Covariances, Mixture};
+pub use modes::Mode;
 
 /// `log(2 pi)`.
 pub(crate) const LOG_TAU: f64 = 1.837_877_066_409_345_5;

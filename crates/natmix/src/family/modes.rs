@@ -1,0 +1,109 @@
+//! The modes of a mixture: places from which its density falls in every direction.
+//!
+//! From each component's mean the density is climbed by the fixed point `z <- (sum_k r_k S_k)^-1 sum_k r_k S_k m_k`, which
+//! never steps down. Places between which the density does not dip count as one mode.
+//!
+//! ```
+//! use natmix::family::{Gaussian, Mixture};
+//! let pair = |gap: f64| vec![Gaussian::isotropic(vec![0.0], 1.0), Gaussian::isotropic(vec![gap], 1.0)];
+//! assert_eq!(Mixture::new(&[0.5, 0.5], pair(5.0)).unwrap().modes().len(), 2);
+//! assert_eq!(Mixture::new(&[0.5, 0.5], pair(1.0)).unwrap().modes().len(), 1);
+//! ```
+
+use super::Mixture;
+use super::gaussian::{Gaussian, Precision};
+use super::mixture::add_precision;
+use crate::target::Shape;
+
+/// Components lighter than this do not start a climb.
+const LEAST_WEIGHT: f64 = 1e-3;
+/// Steps of a climb; each is a solve of dimension d.
+const STEPS: usize = 200;
+/// A dip of this many nats between two places makes them two modes.
+const DIP: f64 = 0.05;
+/// Points between two places at which the density is looked at.
+const BETWEEN: usize = 24;
+
+/// A mode: where, how high, and how much weight the components hold that climb to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mode {
+    /// The place.
+    pub at: Vec<f64>,
+    /// Log density there.
+    pub log_density: f64,
+    /// Summed weight of the components that lead here.
+    pub weight: f64,
+}
+
+impl Mixture {
+    /// The modes, the one with most weight first.
+    pub fn modes(&self) -> Vec<Mode> {
+        let mut modes: Vec<Mode> = Vec::new();
+        let weights = self.weights();
+        let mut order: Vec<usize> = (0..self.len()).filter(|&k| weights[k] >= LEAST_WEIGHT).collect();
+        order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+        for k in order {
+            let at = self.climb(self.components()[k].mean());
+            let log_density = self.log_density(&at)[0];
+            let known = modes.iter_mut().find(|mode| !self.dips(&mode.at, &at, mode.log_density.min(log_density)));
+            match known {
+                Some(mode) => {
+                    mode.weight += weights[k];
+                    if log_density > mode.log_density {
+                        (mode.at, mode.log_density) = (at, log_density);
+                    }
+                }
+                None => modes.push(Mode { at, log_density, weight: weights[k] }),
+            }
+        }
+        modes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        modes
+    }
+
+    fn climb(&self, start: &[f64]) -> Vec<f64> {
+        let d = self.dim();
+        let mut z = start.to_vec();
+        for _ in 0..STEPS {
+            let mut matrix = vec![0.0; self.shape().len(d)];
+            let mut pull = vec![0.0; d];
+            for (log_r, component) in self.log_responsibilities(&z).iter().zip(self.components()) {
+                let r = log_r.exp();
+                if r < 1e-12 {
+                    continue;
+                }
+                add_precision(&mut matrix, r, component.precision(), self.shape());
+                let mut own = vec![0.0; d];
+                component.precision().times(component.mean(), &mut own);
+                pull.iter_mut().zip(&own).for_each(|(p, x)| *p += r * x);
+            }
+            let Some(next) = solve(self.shape(), matrix, &pull) else { break };
+            let moved = next.iter().zip(&z).map(|(a, b)| (a - b).abs() / (1.0 + b.abs())).fold(0.0, f64::max);
+            z = next;
+            if moved < 1e-9 {
+                break;
+            }
+        }
+        z
+    }
+
+    /// Whether the density falls below `floor` on the way from `a` to `b`.
+    fn dips(&self, a: &[f64], b: &[f64], floor: f64) -> bool {
+        let way: Vec<f64> = (1..BETWEEN)
+            .flat_map(|i| {
+                let t = i as f64 / BETWEEN as f64;
+                a.iter().zip(b).map(move |(a, b)| a + t * (b - a))
+            })
+            .collect();
+        self.log_density(&way).iter().any(|log_q| *log_q < floor - DIP)
+    }
+}
+
+fn solve(shape: Shape, matrix: Vec<f64>, pull: &[f64]) -> Option<Vec<f64>> {
+    let prec = match shape {
+        Shape::Diag => Precision::Diag(super::Diag::new(matrix).ok()?),
+        Shape::Full => Precision::Full(super::Full::from_precision(pull.len(), &matrix).ok()?),
+    };
+    let mut z = pull.to_vec();
+    prec.solve(&mut z);
+    Gaussian::new(z.clone(), prec).is_sound().then_some(z)
+}
