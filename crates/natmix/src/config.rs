@@ -116,7 +116,7 @@ impl Config {
             rule: Rule::TrustRegion,
             rate: 0.3,
             decay: 0.0,
-            step_cap: 1.0,
+            step_cap: 3.0,
             trust_region: 1.0,
             momentum: 0.9,
             curvature_rate: None,

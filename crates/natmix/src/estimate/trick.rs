@@ -34,7 +34,8 @@ pub enum Trick {
     On,
     /// Coefficient zero.
     Off,
-    /// The best coefficient on the previous iteration's points; one until there are enough.
+    /// The best coefficient on the previous iteration's points; zero until there are enough, since a wrong one costs
+    /// most near the answer.
     Fitted,
 }
 
@@ -56,7 +57,7 @@ impl Trick {
 
     /// Coefficients of the first iteration.
     pub(crate) fn start(self, config: &Config, dim: usize) -> Coefficients {
-        let c = if self.acts(config, dim) { 1.0 } else { 0.0 };
+        let c = if self == Trick::On && self.acts(config, dim) { 1.0 } else { 0.0 };
         Coefficients { value: c, grad: c }
     }
 
