@@ -37,7 +37,7 @@
 //! | [`run`], [`state`], [`stop`], [`observe`] | the run loop and what watches it |
 //! | [`diagnose`](mod@diagnose), [`psis`] | how far a result can be trusted |
 //! | [`save`], [`checkpoint`] | files |
-//! | [`testing`] | checks of your own targets |
+//! | [`testing`], [`matrix`] | checks of your own targets, products to build them from |
 #![forbid(unsafe_code)]
 
 pub mod autodiff;
@@ -73,6 +73,20 @@ pub use method::Method;
 pub use run::{Fit, Fitted, fit};
 pub use state::State;
 pub use workspace::Scratch;
+
+/// Products of matrices on plain slices, for targets of your own. Matrices are column-major; points, one after the other,
+/// are the columns of a `d * n` matrix. Always on one thread, so that the order of summation never changes.
+///
+/// ```
+/// use natmix::matrix::{product, Transpose};
+/// // Two rows (1, 2) and (3, 4) of a table, times the point (1, 1).
+/// let mut predictors = [0.0; 2];
+/// product(&mut predictors, false, 1.0, &[1.0, 2.0, 3.0, 4.0], Transpose::Yes, &[1.0, 1.0], (2, 2, 1));
+/// assert_eq!(predictors, [3.0, 7.0]);
+/// ```
+pub mod matrix {
+    pub use crate::linalg::{Transpose, product, product_bt, symmetrise};
+}
 
 /// The pages of the documentation, so that their examples are compiled and run.
 #[cfg(doctest)]

@@ -45,7 +45,7 @@ fn mat_mut(a: &mut [f64], rows: usize, cols: usize) -> MatMut<'_, f64> {
 }
 
 /// How a product treats its left factor.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transpose {
     /// As it is.
     No,
@@ -54,6 +54,9 @@ pub enum Transpose {
 }
 
 /// `out = alpha * op(a) * b`, added to `out` if `add`; `op(a)` is m x k, `b` k x n.
+///
+/// # Panics
+/// If a slice is shorter than its matrix.
 #[allow(clippy::too_many_arguments)]
 pub fn product(
     out: &mut [f64],
@@ -73,6 +76,9 @@ pub fn product(
 }
 
 /// `out = alpha * a * b'`, added to `out` if `add`; `a` is m x k, `b` n x k.
+///
+/// # Panics
+/// If a slice is shorter than its matrix.
 pub fn product_bt(out: &mut [f64], add: bool, alpha: f64, a: &[f64], b: &[f64], (m, k, n): (usize, usize, usize)) {
     let accum = if add { Accum::Add } else { Accum::Replace };
     matmul(mat_mut(out, m, n), accum, mat(a, m, k), mat(b, n, k).transpose(), alpha, Par::Seq);

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::family::Mixture;
 use crate::rule::StepInfo;
 use crate::state::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Observer for Cancel {
 }
 
 /// One line of a trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceRow {
     /// Iterations done.
     pub iteration: u64,

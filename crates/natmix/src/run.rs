@@ -444,7 +444,8 @@ impl<'a> Runner<'a> {
             } else {
                 carried.trick = config.entropy_trick.next(config, carried.trick, &cells[k], component);
                 scratch.with(|scratch| {
-                    let step = Step { config, rate, iteration, objective: moments.value + old_log_w[k] };
+                    let (objective, noise) = (moments.value + old_log_w[k], cells[k].variance.sqrt());
+                    let step = Step { config, rate, iteration, objective, noise };
                     step.take(component, carried, moments, value, scratch)
                 })
             };
@@ -475,7 +476,9 @@ struct Step<'a> {
     config: &'a Config,
     rate: f64,
     iteration: u64,
+    /// Own objective `E_k[b] + log w_k`, and its standard error.
     objective: f64,
+    noise: f64,
 }
 
 impl Step<'_> {
@@ -487,14 +490,14 @@ impl Step<'_> {
         value: &mut f64,
         scratch: &mut crate::Scratch,
     ) -> StepInfo {
-        let Step { config, rate, iteration, objective } = self;
+        let Step { config, rate, iteration, objective, noise } = self;
         let (grad, hess) = (&moments.grad[..], &moments.hess[..]);
         match config.rule {
             Rule::Plain => plain::step(component, grad, hess, rate, scratch),
             Rule::Improved => improved::step(component, grad, hess, rate, config.step_cap, scratch),
             Rule::TrustRegion => {
                 if !carried.objective.is_nan() {
-                    carried.bound = trust_region::adapt(carried.bound, objective > carried.objective);
+                    carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, noise);
                 }
                 carried.objective = objective;
                 trust_region::step(component, grad, hess, carried.bound, scratch)

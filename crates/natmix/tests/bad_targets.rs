@@ -332,15 +332,15 @@ fn awkward_data_do_no_harm() {
     let counts = column(|i| (i % 4) as f64);
     let gaussian = Likelihood::Gaussian { sd: 0.5 };
     let models = [
-        ("constant column", Glm::new(Likelihood::Bernoulli, &two(&ones, &zeros), 2, split.clone(), &[10.0])),
-        ("twice the same column", Glm::new(gaussian, &two(&x, &x), 2, counts.clone(), &[10.0])),
-        ("separable", Glm::new(Likelihood::Bernoulli, &two(&ones, &x), 2, split.clone(), &[100.0])),
+        ("constant column", Glm::new(Likelihood::Bernoulli, two(&ones, &zeros), 2, split.clone(), &[10.0])),
+        ("twice the same column", Glm::new(gaussian, two(&x, &x), 2, counts.clone(), &[10.0])),
+        ("separable", Glm::new(Likelihood::Bernoulli, two(&ones, &x), 2, split.clone(), &[100.0])),
         ("separable in one dimension", Glm::new(Likelihood::Bernoulli, &x, 1, split, &[100.0])),
         ("one row", Glm::new(Likelihood::Bernoulli, &[1.0, -2.0, 3.0], 3, vec![1.0], &[1.0])),
         ("one number", Glm::new(gaussian, &[1.0], 1, vec![0.3], &[1.0])),
         ("one count", Glm::new(Likelihood::Poisson, &[1.0], 1, vec![0.0], &[3.0])),
-        ("counts that are all zero", Glm::new(Likelihood::Poisson, &two(&ones, &x), 2, zeros.clone(), &[5.0])),
-        ("counts with a steep column", Glm::new(Likelihood::Poisson, &two(&ones, &x), 2, counts, &[5.0])),
+        ("counts that are all zero", Glm::new(Likelihood::Poisson, two(&ones, &x), 2, zeros.clone(), &[5.0])),
+        ("counts with a steep column", Glm::new(Likelihood::Poisson, two(&ones, &x), 2, counts, &[5.0])),
     ];
     for (data, model) in models {
         let model = model.unwrap();

@@ -23,18 +23,31 @@ use crate::family::{Diag, Full, Gaussian, Precision};
 use crate::linalg;
 use crate::workspace::Scratch;
 
-/// Factors by which a component's bound grows when its own objective rose, and shrinks otherwise.
+/// Factors by which a component's bound grows when its own objective rose, and shrinks when it fell: the latter faster
+/// when the fall stands out of the noise, since a bound that is too large undoes many good steps at once.
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.85;
+const RETREAT: f64 = 0.5;
+/// Standard errors beyond which a change stands out of the noise.
+const CLEAR: f64 = 3.0;
+/// Bound above which only clear gains let it grow: a step of this size is as large as the component itself.
+const CAREFUL: f64 = 1.0;
 /// Limits of the bound.
 pub(crate) const LEAST: f64 = 1e-5;
 pub(crate) const MOST: f64 = 1e3;
 /// Trials: 2^-60 of the bracket is below rounding.
 const BISECTIONS: usize = 60;
 
-/// The bound for the next iteration, given whether the component's own objective rose.
-pub(crate) fn adapt(bound: f64, rose: bool) -> f64 {
-    (bound * if rose { GROW } else { SHRINK }).clamp(LEAST, MOST)
+/// The bound for the next iteration, given by how much the component's own objective rose, and its standard error.
+pub(crate) fn adapt(bound: f64, rise: f64, noise: f64) -> f64 {
+    let clear = rise.abs() > CLEAR * noise;
+    let new = match (rise > 0.0, clear) {
+        (true, true) => bound * GROW,
+        (true, false) => (bound * GROW).min(bound.max(CAREFUL)),
+        (false, false) => bound * SHRINK,
+        (false, true) => bound * RETREAT,
+    };
+    new.clamp(LEAST, MOST)
 }
 
 /// Moves `component` as far as `bound` allows, at most by a step of size one.

@@ -24,6 +24,7 @@ use crate::linalg::{self, Transpose};
 use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use crate::workspace::Scratch;
 use pulp::{Arch, Simd, WithSimd};
+use std::borrow::Cow;
 
 /// Rows of a block: its predictors for a chunk of points stay in the cache.
 const BLOCK: usize = 256;
@@ -62,15 +63,16 @@ pub struct Glm {
 
 impl Glm {
     /// From a design of `dim` columns (row after row), outcomes and the prior's standard deviations: one for all
-    /// coefficients, or one for each.
-    pub fn new(
+    /// coefficients, or one for each. A design given as `Vec` is kept without a copy.
+    pub fn new<'a>(
         likelihood: Likelihood,
-        design: &[f64],
+        design: impl Into<Cow<'a, [f64]>>,
         dim: usize,
         outcome: Vec<f64>,
         prior_sd: &[f64],
     ) -> Result<Self, Error> {
         let invalid = |problem: String| Err(Error::InvalidInput(problem));
+        let design = design.into();
         if dim == 0 || outcome.is_empty() || design.len() != outcome.len() * dim {
             return invalid(format!(
                 "a design of {} numbers is not {} rows of {dim} columns (at least one each)",
@@ -114,7 +116,7 @@ impl Glm {
         });
         Ok(Self {
             likelihood,
-            design: design.to_vec(),
+            design: design.into_owned(),
             offset: None,
             weights: None,
             prior_constant: prior_sd.iter().map(|sd| -sd.ln() - 0.5 * LOG_TAU).sum(),
@@ -152,6 +154,26 @@ impl Glm {
         }
         self.names = names;
         Ok(self)
+    }
+
+    /// The design, row after row.
+    pub fn design(&self) -> &[f64] {
+        &self.design
+    }
+
+    /// The outcomes.
+    pub fn outcome(&self) -> &[f64] {
+        &self.outcome
+    }
+
+    /// The known part of each predictor.
+    pub fn offset(&self) -> Option<&[f64]> {
+        self.offset.as_deref()
+    }
+
+    /// How often each row counts.
+    pub fn weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
     }
 
     fn dim_of(&self) -> usize {
@@ -520,7 +542,7 @@ mod tests {
         let repeated = |list: &[f64], width: usize| -> Vec<f64> {
             [0, 1, 1, 2, 3].iter().flat_map(|&r| list[r * width..(r + 1) * width].to_vec()).collect()
         };
-        let plain = Glm::new(Likelihood::Bernoulli, &repeated(&x, 2), 2, repeated(&y, 1), &[1.0]).unwrap();
+        let plain = Glm::new(Likelihood::Bernoulli, repeated(&x, 2), 2, repeated(&y, 1), &[1.0]).unwrap();
         let z = [0.3, -1.1];
         assert!((log_p_at(&weighted, &z).unwrap() - log_p_at(&plain, &z).unwrap()).abs() < 1e-13);
     }

@@ -1,0 +1,266 @@
+//! The command line as it is typed.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Posteriors as mixtures of Gaussians, with an ELBO, an error and a plain verdict.
+///
+/// One command fits a model to a table, says whether to trust the answer, and leaves a page of pictures.
+#[derive(Debug, Parser)]
+#[command(name = "natmix", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    after_help = "Example:\n  natmix demo\n  natmix fit logistic --data patients.csv --outcome ill --out fit\n\n\
+Exit codes: 0 done; 1 done, but do not trust it; 2 error; 130 interrupted, with what was reached saved."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show what natmix does, on built-in data: decision boundaries of a small network, 1 to 5 components
+    #[command(after_help = "Example:\n  natmix demo --out demo")]
+    Demo(DemoArgs),
+    /// Fit a model to a table, or a mixture to a density
+    #[command(after_help = "Examples:\n  \
+        natmix fit logistic --data credit.csv --outcome bad --out fit\n  \
+        natmix fit linear --data houses.csv.gz --outcome price --categorical town --test later.csv --out fit\n  \
+        natmix fit density --spec target.json --components 10 --out fit\n  \
+        natmix fit --config fit/config.toml --out again      (repeats a run bit for bit)")]
+    Fit(Box<FitArgs>),
+    /// Predict new rows with a fitted model: one line a row on standard output
+    #[command(after_help = "Example:\n  natmix predict --posterior fit --data new.csv --out predictions.csv")]
+    Predict(PredictArgs),
+    /// Draw from a posterior: CSV on standard output, or a .csv or .npy file
+    #[command(after_help = "Example:\n  natmix sample --posterior fit -n 1000 --resample --out draws.npy")]
+    Sample(SampleArgs),
+    /// Write the page of pictures again, from what a fit saved
+    #[command(after_help = "Example:\n  natmix report fit")]
+    Report(ReportArgs),
+    /// List every method, draw plan, estimator and rule, one line each
+    Methods,
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  natmix completions bash > ~/.local/share/bash-completion/completions/natmix")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    #[command(after_help = "Example:\n  natmix man | man -l -")]
+    Man,
+}
+
+/// What can be fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelKind {
+    /// Outcome 0 or 1
+    Logistic,
+    /// Outcome a number, with unknown noise unless --noise-sd
+    Linear,
+    /// Outcome a count
+    Poisson,
+    /// Outcome one of several classes
+    Softmax,
+    /// An analytic target from --spec
+    Density,
+}
+
+impl ModelKind {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelKind::Logistic => "logistic",
+            ModelKind::Linear => "linear",
+            ModelKind::Poisson => "poisson",
+            ModelKind::Softmax => "softmax",
+            ModelKind::Density => "density",
+        }
+    }
+}
+
+/// `natmix demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Folder for the page and the pictures
+    #[arg(long, default_value = "natmix-demo", value_name = "DIR")]
+    pub out: PathBuf,
+    /// Seed of all randomness
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// No progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// `natmix fit`. What is not given comes from `--config`, and then from the defaults named here.
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// Model; may stand in --config instead
+    pub model: Option<ModelKind>,
+
+    /// Table to fit: .csv or .csv.gz with a header
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    pub data: Option<PathBuf>,
+    /// Column to explain
+    #[arg(long, value_name = "COL", help_heading = "Data")]
+    pub outcome: Option<String>,
+    /// Table to score predictions on
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    pub test: Option<PathBuf>,
+    /// Density to fit, with MODEL = density: a JSON file
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    pub spec: Option<PathBuf>,
+    /// Columns that hold categories; one-hot encoded
+    #[arg(long, value_name = "COL,...", value_delimiter = ',', help_heading = "Data")]
+    pub categorical: Vec<String>,
+    /// Column of row weights
+    #[arg(long, value_name = "COL", help_heading = "Data")]
+    pub weights: Option<String>,
+    /// Column that is added to the linear predictor
+    #[arg(long, value_name = "COL", help_heading = "Data")]
+    pub offset: Option<String>,
+    /// Column of exposures; its logarithm is added to the predictor (poisson)
+    #[arg(long, value_name = "COL", help_heading = "Data")]
+    pub exposure: Option<String>,
+    /// Centre and scale the features (default)
+    #[arg(long, overrides_with = "no_standardize", help_heading = "Data")]
+    pub standardize: bool,
+    /// Use the columns exactly as they are
+    #[arg(long, overrides_with = "standardize", help_heading = "Data")]
+    pub no_standardize: bool,
+    /// Add an intercept (default)
+    #[arg(long, overrides_with = "no_intercept", help_heading = "Data")]
+    pub intercept: bool,
+    /// No intercept
+    #[arg(long, overrides_with = "intercept", help_heading = "Data")]
+    pub no_intercept: bool,
+
+    /// Prior standard deviation of the coefficients, as fitted [default: 2.5]
+    #[arg(long, value_name = "X", help_heading = "Model")]
+    pub prior_sd: Option<f64>,
+    /// Known noise of a linear model [default: inferred, half-Cauchy(5) prior]
+    #[arg(long, value_name = "X", help_heading = "Model")]
+    pub noise_sd: Option<f64>,
+
+    /// Folder for the results [default: natmix-fit]
+    #[arg(long, value_name = "DIR", help_heading = "Run")]
+    pub out: Option<PathBuf>,
+    /// Method by name, see `natmix methods` [default: auto]
+    #[arg(long, value_name = "NAME", help_heading = "Run")]
+    pub method: Option<String>,
+    /// Number of components, or auto [default: auto]
+    #[arg(long, value_name = "K", help_heading = "Run")]
+    pub components: Option<String>,
+    /// Covariances: full, diag or auto [default: auto, full up to 300 dimensions]
+    #[arg(long, value_name = "SHAPE", help_heading = "Run")]
+    pub covariance: Option<String>,
+    /// Update rule: plain, improved, trust-region [default: the method's]
+    #[arg(long, value_name = "RULE", help_heading = "Run")]
+    pub rule: Option<String>,
+    /// Step size [default: the method's]
+    #[arg(long, value_name = "X", help_heading = "Run")]
+    pub rate: Option<f64>,
+    /// Step size of the weights [default: the method's]
+    #[arg(long, value_name = "X", help_heading = "Run")]
+    pub weight_rate: Option<f64>,
+    /// Draw plan: independent, antithetic, orthogonal, cubature, auto [default: auto]
+    #[arg(long, value_name = "PLAN", help_heading = "Run")]
+    pub draws: Option<String>,
+    /// Points a component and iteration [default: twice the dimension, at least 50]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub draws_per_component: Option<usize>,
+    /// The entropy trick: on, off, fitted [default: fitted]
+    #[arg(long, value_name = "WHEN", help_heading = "Run")]
+    pub entropy_trick: Option<String>,
+    /// Rows in a minibatch [default: all rows]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub minibatch: Option<usize>,
+    /// Nats of expected gain below which the run stops [default: 0.01]
+    #[arg(long, value_name = "X", help_heading = "Run")]
+    pub tolerance: Option<f64>,
+    /// Most evaluations of the target
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub max_evals: Option<u64>,
+    /// Most seconds
+    #[arg(long, value_name = "X", help_heading = "Run")]
+    pub max_seconds: Option<f64>,
+    /// Centre of the start [default: 0, or the spec's]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Run")]
+    pub init_mean: Option<f64>,
+    /// Spread of the start [default: 1, or the spec's]
+    #[arg(long, value_name = "X", help_heading = "Run")]
+    pub init_sd: Option<f64>,
+    /// Start from the posterior of an earlier fit
+    #[arg(long, value_name = "DIR", help_heading = "Run")]
+    pub init_posterior: Option<PathBuf>,
+    /// Seed of all randomness [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub seed: Option<u64>,
+    /// Threads; never changes a result [default: one a core]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub threads: Option<usize>,
+    /// Go on with an interrupted run in --out
+    #[arg(long, help_heading = "Run")]
+    pub resume: bool,
+    /// Settings from a TOML file, as a fit leaves it; flags win
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    pub config: Option<PathBuf>,
+
+    /// Print report.json on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// No progress and no summary
+    #[arg(long, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// `natmix predict`.
+#[derive(Debug, Args)]
+pub struct PredictArgs {
+    /// Folder of a fit
+    #[arg(long, value_name = "DIR")]
+    pub posterior: PathBuf,
+    /// Table of new rows, with the columns of the fit in any order
+    #[arg(long, value_name = "FILE")]
+    pub data: PathBuf,
+    /// File for the predictions [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Posterior draws that predictions average over
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub draws: usize,
+    /// Seed of the draws
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `natmix sample`.
+#[derive(Debug, Args)]
+pub struct SampleArgs {
+    /// Folder of a fit
+    #[arg(long, value_name = "DIR")]
+    pub posterior: PathBuf,
+    /// Number of draws
+    #[arg(short, value_name = "N", default_value_t = 1000)]
+    pub n: usize,
+    /// Correct the draws by their importance weights; needs the data of the fit in place
+    #[arg(long)]
+    pub resample: bool,
+    /// File: .csv or .npy [default: CSV on standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Seed of the draws
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `natmix report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Folder of a fit
+    pub dir: PathBuf,
+}

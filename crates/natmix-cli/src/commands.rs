@@ -1,0 +1,7 @@
+//! One file a command.
+
+pub mod fit;
+pub mod methods;
+pub mod predict;
+pub mod report;
+pub mod sample;

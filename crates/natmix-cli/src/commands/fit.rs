@@ -1,0 +1,374 @@
+//! `natmix fit`: from settings to files.
+
+use crate::args::{FitArgs, ModelKind};
+use crate::problem::Problem;
+use crate::progress::Bar;
+use crate::report::{self, Component, Estimate, Evals, Loo, Model, Report, Scores, Stop};
+use crate::settings::Settings;
+use crate::{summary, zarr};
+use anyhow::{Context, Result, bail};
+use natmix::checkpoint::{Checkpoint, Checkpointer};
+use natmix::family::Mixture;
+use natmix::observe::{Cancel, Observer, TraceRow, TraceWriter};
+use natmix::save::Posterior;
+use natmix::stop::StopReason;
+use natmix::{Fit, Fitted};
+use natmix_models::loo::loo;
+use natmix_models::scores::{calibration, residuals, roc};
+use natmix_models::{Draws as ModelDraws, Inputs, score};
+use serde_json::json;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Iterations between two checkpoints.
+const CHECKPOINT_EVERY: u64 = 100;
+/// Draws for scores and leave-one-out.
+const PREDICTIVE_DRAWS: usize = 1_000;
+/// Most log likelihoods that leave-one-out evaluates.
+const LOO_TERMS: usize = 50_000_000;
+/// Numbers of log likelihoods up to which they are kept in draws.zarr.
+const KEPT_LOG_LIKELIHOODS: usize = 20_000_000;
+
+/// Names of the files in the folder of a fit.
+pub mod files {
+    pub const REPORT: &str = "report.json";
+    pub const POSTERIOR: &str = "posterior.safetensors";
+    pub const TRACE: &str = "trace.jsonl";
+    pub const DRAWS: &str = "draws.zarr";
+    pub const CONFIG: &str = "config.toml";
+    pub const CHECKPOINT: &str = "checkpoint.safetensors";
+}
+
+/// Runs the command.
+pub fn run(args: &FitArgs) -> Result<ExitCode> {
+    let settings = Settings::resolve(args)?;
+    let problem = Problem::load(&settings)?;
+    let target = problem.target();
+    let mut config = settings.engine(target.dim(), problem.init())?;
+    let start = settings.init_posterior.as_deref().map(load_start).transpose()?;
+    if let Some(start) = &start {
+        (config.components, config.covariance) = (start.len(), start.shape());
+    }
+    if let Some(data) = problem.data()
+        && !args.quiet
+    {
+        data.warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
+    }
+
+    let out = Folder::open(&settings.out)?;
+    let resumed = match args.resume {
+        true => Some(resume_from(&settings.out, &config)?),
+        false => None,
+    };
+    let trace = out.trace(args.resume)?;
+    let mut trace = TraceWriter::new(BufWriter::new(trace), out.path(files::TRACE).display().to_string());
+    let mut bar = Bar::new(args.quiet, settings.max_evals);
+    let mut checkpoints = Checkpointer::new(out.path(files::CHECKPOINT), CHECKPOINT_EVERY);
+    let mut cancel = Cancel::default();
+    let handle = cancel.clone();
+    // A second fit in one process has the handler already; there is only one here.
+    let _ = ctrlc::set_handler(move || handle.cancel());
+
+    let mut fit = Fit::new(target, config.clone());
+    if let Some(state) = resumed {
+        fit = fit.resume(state);
+    } else if let Some(start) = start {
+        fit = fit.start(start);
+    }
+    let observers: [&mut dyn Observer; 4] = [&mut bar, &mut trace, &mut checkpoints, &mut cancel];
+    for observer in observers {
+        fit = fit.observe(observer);
+    }
+    let fitted = match fit.run() {
+        Ok(fitted) => fitted,
+        Err(error) => {
+            out.discard();
+            return Err(error.into());
+        }
+    };
+    bar.finish();
+    drop(trace);
+    let interrupted = fitted.stop.reason == StopReason::Cancelled;
+    if let Some(error) = &fitted.observer_error {
+        out.discard();
+        bail!("{error}");
+    }
+    if interrupted {
+        let checkpoint = Checkpoint { state: fitted.state.clone(), config: fitted.config.clone() };
+        checkpoint.save(&out.path(files::CHECKPOINT))?;
+    } else {
+        let _ = fs::remove_file(out.path(files::CHECKPOINT));
+    }
+    let report = write_results(&out, &problem, &settings, &fitted)?;
+
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else if !args.quiet {
+        print!("{}", text(&report, &settings.out));
+    }
+    Ok(match (interrupted, report.verdict.trusted) {
+        (true, _) => ExitCode::from(130),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(1),
+    })
+}
+
+fn load_start(dir: &Path) -> Result<Mixture> {
+    Ok(Posterior::load(&dir.join(files::POSTERIOR))?.mixture)
+}
+
+fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
+    let path = dir.join(files::CHECKPOINT);
+    if !path.exists() {
+        bail!("{} is not there: nothing was interrupted in {}", path.display(), dir.display());
+    }
+    let checkpoint = Checkpoint::load(&path)?;
+    // Budgets and threads may change; what decides the path of the run may not.
+    let comparable = |config: &natmix::Config| natmix::Config {
+        threads: 0,
+        max_evals: None,
+        max_seconds: None,
+        max_iterations: 1,
+        tolerance: 1.0,
+        ..config.clone()
+    };
+    if comparable(&checkpoint.config) != comparable(config) {
+        bail!("the interrupted run in {} had other settings: give them again, or leave --resume out", dir.display());
+    }
+    Ok(checkpoint.state)
+}
+
+/// The folder of a fit; opened before the run, so that a place that cannot be written is known at once.
+struct Folder {
+    dir: PathBuf,
+    /// Whether it is new, so that an error leaves nothing behind.
+    created: bool,
+}
+
+impl Folder {
+    fn open(dir: &Path) -> Result<Self> {
+        let created = !dir.exists();
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        Ok(Self { dir: dir.to_owned(), created })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn trace(&self, append: bool) -> Result<File> {
+        let path = self.path(files::TRACE);
+        let mut options = fs::OpenOptions::new();
+        let options = if append { options.append(true) } else { options.write(true).truncate(true) };
+        options.create(true).open(&path).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Takes back what a failed run has written.
+    fn discard(&self) {
+        let _ = fs::remove_file(self.path(files::TRACE));
+        let _ = fs::remove_file(self.path(files::CHECKPOINT));
+        if self.created {
+            let _ = fs::remove_dir(&self.dir);
+        }
+    }
+
+    /// Writes a file whole or not at all.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let (path, part) = (self.path(name), self.path(&format!("{name}.part")));
+        let written = File::create(&part).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
+        let written = written.and_then(|()| fs::rename(&part, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        written.with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &Fitted) -> Result<Report> {
+    let (target, q) = (problem.target(), &fitted.mixture);
+    let (draws, z) = summary::draws(target, q, summary::DRAWS, settings.seed);
+    let diagnostics = match (&fitted.diagnostics, &fitted.diagnostics_error) {
+        (Some(diagnostics), _) => diagnostics,
+        (None, Some(error)) => bail!("{error}"),
+        (None, None) => bail!("no diagnostics were measured"),
+    };
+    let modes = q.modes().len();
+    let mut verdict = summary::verdict(problem.summary(), modes, q.len(), &diagnostics.verdict);
+    let mut scores = (None, None);
+    let mut loo_report = None;
+    let mut log_likelihood = None;
+    if let Some(data) = problem.data() {
+        let kind = data.regression.kind();
+        let table = data.regression.inputs();
+        let few = &z[..(PREDICTIVE_DRAWS * q.dim()).min(z.len())];
+        let model_draws = ModelDraws::new(kind, table.features(), few)?;
+        scores.0 = Some(score_rows(&model_draws, table, data.regression.outcome(), data)?);
+        if let Some(rows) = &data.test {
+            let table = Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?;
+            let outcome = rows.outcome.as_deref().unwrap_or_default();
+            scores.1 = Some(score_rows(&model_draws, table, outcome, data)?);
+        }
+        let weighted = natmix::diagnose::weigh_draws(target, q, PREDICTIVE_DRAWS, settings.seed)?;
+        let found = loo(&data.regression, &weighted.draws, &weighted.log_ratios, LOO_TERMS)?;
+        loo_report = Some(Loo {
+            elpd: found.elpd,
+            se: found.se,
+            p_loo: found.p_loo,
+            bad_rows: found.too_large(),
+            max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        });
+        if table.rows() * PREDICTIVE_DRAWS <= KEPT_LOG_LIKELIHOODS {
+            log_likelihood = Some((table.rows(), model_draws.log_likelihood(table, data.regression.outcome())?));
+        }
+        if kind == natmix_models::Kind::Logistic && scores.0.as_ref().and_then(|scores| scores.auroc) == Some(1.0) {
+            verdict.notes.push(
+                "the classes are separated by the features: the prior alone keeps the coefficients finite".into(),
+            );
+        }
+    }
+    let report = Report {
+        verdict,
+        elbo: Estimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
+        log_evidence: Estimate { mean: diagnostics.log_evidence.mean, se: diagnostics.log_evidence.se },
+        k_hat: diagnostics.k_hat,
+        k_threshold: diagnostics.k_threshold,
+        ess: diagnostics.ess,
+        modes,
+        components: q
+            .components()
+            .iter()
+            .zip(q.weights())
+            .map(|(component, weight)| Component { weight, mean: component.mean().to_vec(), sd: component.sd() })
+            .collect(),
+        parameters: summary::parameters(&draws),
+        model: Model {
+            kind: settings.model.map_or("", ModelKind::name).to_owned(),
+            summary: problem.summary().to_owned(),
+            rows: target.num_rows(),
+            priors: problem.data().map_or(Vec::new(), |data| data.regression.prior().to_vec()),
+        },
+        evals: Evals { points: fitted.evals, diagnostics: diagnostics.draws as u64 },
+        iterations: fitted.iterations,
+        seconds: fitted.seconds,
+        stop: Stop { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
+        seed: settings.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        config: json!({"settings": settings, "engine": fitted.config}),
+        train: scores.0,
+        test: scores.1,
+        loo: loo_report,
+    };
+    let details = json!({
+        "settings": settings,
+        "memory": problem.data().map(|data| &data.memory),
+    });
+    let posterior = Posterior { mixture: q.clone(), parameter_names: target.parameter_names(), details };
+    posterior.save(&out.path(files::POSTERIOR))?;
+    store(&draws, log_likelihood.as_ref()).write(&out.path(files::DRAWS))?;
+    out.write(files::CONFIG, toml::to_string_pretty(settings)?.as_bytes())?;
+    out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
+    let trace = read_trace(&out.path(files::TRACE))?;
+    report::page::write_page(&out.dir, &report, &trace, &draws)
+        .with_context(|| format!("cannot write the page in {}", out.dir.display()))?;
+    Ok(report)
+}
+
+fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &crate::problem::Data) -> Result<Scores> {
+    let (scores, mut predictions) = score(draws, table, outcome)?;
+    let (mut calibrated, mut curve) = (Vec::new(), Vec::new());
+    if let natmix_models::Predictions::Binary { probability, .. } = &predictions {
+        calibrated =
+            calibration(probability, outcome).iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect();
+        curve = roc(probability, outcome);
+    }
+    let residuals = residuals(&predictions, outcome);
+    // Errors in the user's own units.
+    let (centre, scale) = data.memory.encoding.outcome.as_ref().map_or((0.0, 1.0), |o| (o.centre, o.scale));
+    predictions.rescale(centre, scale);
+    Ok(Scores {
+        rows: scores.rows,
+        // A density in the outcome's own units.
+        nll: Some(scores.nll + scale.ln()),
+        accuracy: scores.accuracy,
+        brier: scores.brier,
+        ece: scores.ece,
+        auroc: scores.auroc,
+        rmse: scores.rmse.map(|rmse| rmse * scale),
+        calibration: calibrated,
+        roc: curve,
+        residuals: residuals.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect(),
+    })
+}
+
+fn store(draws: &report::Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr::Store {
+    let library = json!({"inference_library": "natmix", "inference_library_version": env!("CARGO_PKG_VERSION")});
+    let mut store = zarr::Store::new(library.clone());
+    let (n, p) = (draws.component.len(), draws.names.len());
+    let whole: Vec<i64> = (0..n as i64).collect();
+    let group = |store: &mut zarr::Store, name: &str, n: usize| {
+        store.group(name, library.clone());
+        store.array(name, "chain", &["chain"], &[1], zarr::Values::Int(&[0]));
+        store.array(name, "draw", &["draw"], &[n], zarr::Values::Int(&whole[..n]));
+    };
+    group(&mut store, "posterior", n);
+    let mut column = vec![0.0; n];
+    for (j, name) in draws.names.iter().enumerate() {
+        for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
+            *x = row[j];
+        }
+        store.array("posterior", name, &["chain", "draw"], &[1, n], zarr::Values::Float(&column));
+    }
+    group(&mut store, "sample_stats", n);
+    let component: Vec<i64> = draws.component.iter().map(|&k| k as i64).collect();
+    store.array("sample_stats", "component", &["chain", "draw"], &[1, n], zarr::Values::Int(&component));
+    if let Some((rows, values)) = log_likelihood {
+        let n = values.len() / rows;
+        group(&mut store, "log_likelihood", n);
+        store.array(
+            "log_likelihood",
+            "outcome",
+            &["chain", "draw", "row"],
+            &[1, n, *rows],
+            zarr::Values::Float(values),
+        );
+    }
+    store
+}
+
+/// Reads a trace; a last line that is cut off is passed over.
+pub fn read_trace(path: &Path) -> Result<Vec<TraceRow>> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(BufReader::new(file).lines().map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect())
+}
+
+fn text(report: &Report, out: &Path) -> String {
+    let mut text = format!("{}\n", report.verdict.sentence);
+    let mut line = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    report.verdict.reasons.iter().for_each(|reason| line(format!("  - {reason}")));
+    report.verdict.notes.iter().for_each(|note| line(format!("  note: {note}")));
+    line(format!(
+        "\nELBO {:.4} +- {:.4}   log evidence {:.4} +- {:.4}   k-hat {:.2}   {} evaluations, {:.2} s",
+        report.elbo.mean,
+        report.elbo.se,
+        report.log_evidence.mean,
+        report.log_evidence.se,
+        report.k_hat,
+        report.evals.points,
+        report.seconds
+    ));
+    let width = report.parameters.iter().map(|p| p.name.chars().count()).max().unwrap_or(0).clamp(9, 40);
+    line(format!("\n{:<width$} {:>11} {:>11} {:>11} {:>11}", "parameter", "mean", "sd", "5%", "95%"));
+    for p in report.parameters.iter().take(40) {
+        line(format!("{:<width$} {:>11.4} {:>11.4} {:>11.4} {:>11.4}", p.name, p.mean, p.sd, p.q05, p.q95));
+    }
+    if report.parameters.len() > 40 {
+        line(format!("... and {} more", report.parameters.len() - 40));
+    }
+    line(format!("\nPictures: {}", out.join("report.html").display()));
+    text
+}

@@ -1,0 +1,57 @@
+//! `natmix predict`: one line for each new row.
+
+use super::fit::files;
+use super::sample::write_csv;
+use crate::args::PredictArgs;
+use crate::problem::Memory;
+use anyhow::{Context, Result};
+use natmix::save::Posterior;
+use natmix_models::{Draws, Inputs, Predictions, predict};
+use std::io::BufWriter;
+use std::process::ExitCode;
+
+/// Runs the command.
+pub fn run(args: &PredictArgs) -> Result<ExitCode> {
+    let posterior = Posterior::load(&args.posterior.join(files::POSTERIOR))?;
+    let memory: Option<Memory> = serde_json::from_value(posterior.details["memory"].clone())
+        .context("the posterior's memory of the data is damaged")?;
+    let memory = memory.context("this posterior is that of a density: there is nothing to predict")?;
+    let rows = memory.encoding.read(&args.data)?;
+    rows.refuse_extra_columns()?;
+    let z = posterior.mixture.sample(args.draws.max(1), args.seed);
+    let draws = Draws::new(memory.kind, rows.dim, &z)?;
+    let mut predictions = predict(&draws, Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?)?;
+    let outcome = memory.encoding.outcome.as_ref();
+    if let Some(outcome) = outcome {
+        predictions.rescale(outcome.centre, outcome.scale);
+    }
+    let levels = outcome.and_then(|outcome| outcome.levels.clone());
+    let (names, columns): (Vec<String>, Vec<Vec<f64>>) = match predictions {
+        Predictions::Binary { probability, sd, entropy } => {
+            (vec!["probability".into(), "sd".into(), "entropy".into()], vec![probability, sd, entropy])
+        }
+        Predictions::Real { mean, sd, q05, q50, q95 } => {
+            (["mean", "sd", "q05", "q50", "q95"].map(String::from).to_vec(), vec![mean, sd, q05, q50, q95])
+        }
+        Predictions::Count { mean, sd } => (vec!["mean".into(), "sd".into()], vec![mean, sd]),
+        Predictions::Classes { classes, probability, entropy } => {
+            let level = |c: usize| levels.as_ref().and_then(|l| l.get(c).cloned()).unwrap_or_else(|| c.to_string());
+            let mut names: Vec<String> = (0..classes).map(|c| format!("p[{}]", level(c))).collect();
+            let mut columns: Vec<Vec<f64>> =
+                (0..classes).map(|c| probability.iter().skip(c).step_by(classes).copied().collect()).collect();
+            names.push("entropy".into());
+            columns.push(entropy);
+            (names, columns)
+        }
+    };
+    let values: Vec<f64> = (0..rows.rows).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
+    match &args.out {
+        Some(path) => {
+            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            write_csv(BufWriter::new(file), &names, &values)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        None => write_csv(std::io::stdout().lock(), &names, &values)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

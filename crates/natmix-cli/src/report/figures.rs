@@ -1,0 +1,144 @@
+//! Every picture of a report: which there are, what they are called, how they stand on the page and in files.
+
+mod density;
+mod elbo;
+mod interest;
+mod joint;
+mod marginals;
+mod pairs;
+mod scores;
+mod weights;
+
+use natmix::observe::TraceRow;
+
+use super::figure::{Ink, Scene};
+use super::{Draws, Report};
+use interest::Ranked;
+
+/// The names of all pictures there may be.
+pub const NAMES: [&str; 7] = ["elbo", "weights", "marginals", "pairs", "calibration", "roc", "residuals"];
+/// Marginals shown.
+const MOST_MARGINALS: usize = 12;
+/// Width that a phone shows without shrinking.
+const NARROW: f64 = 350.0;
+
+/// How a picture stands on the page.
+pub enum Layout {
+    /// Over the whole width: drawn twice, so that letters keep their size on a phone.
+    Whole { wide: Scene, narrow: Scene },
+    /// Beside others where there is room.
+    Half(Scene),
+    /// Many small ones.
+    Multiples(Vec<Scene>),
+}
+
+/// A picture with its words.
+pub struct Picture {
+    /// File name without ending, and anchor on the page.
+    pub name: &'static str,
+    /// Heading.
+    pub heading: &'static str,
+    /// What it shows and how to read it.
+    pub caption: String,
+    /// The picture.
+    pub layout: Layout,
+}
+
+impl Picture {
+    /// The picture as a file of its own.
+    pub fn scene(&self) -> Scene {
+        let one = |scene: &Scene| Scene::grid(std::slice::from_ref(scene), 1, scene.title.clone());
+        match &self.layout {
+            Layout::Whole { wide, .. } => one(wide),
+            Layout::Half(scene) => one(scene),
+            Layout::Multiples(panels) => Scene::grid(panels, if panels.len() > 4 { 3 } else { 2 }, self.heading),
+        }
+    }
+}
+
+/// The pictures that a report has data for, in the order of the page.
+pub fn all(report: &Report, trace: &[TraceRow], draws: &Draws) -> Vec<Picture> {
+    let ranked = Ranked::new(draws);
+    let weights = weights(report);
+    let elbo = elbo(report, trace, if weights.is_some() { 620.0 } else { 1000.0 });
+    let all = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked)];
+    all.into_iter().flatten().chain(predictions(report)).collect()
+}
+
+/// Colour of a component among `count`; all alike where they are too many to tell apart.
+fn colour(index: usize, count: usize) -> Ink {
+    Ink::series(if count <= Ink::SERIES { index } else { 0 })
+}
+
+fn elbo(report: &Report, trace: &[TraceRow], width: f64) -> Option<Picture> {
+    let draw = |width| elbo::draw(trace, report.elbo, width);
+    Some(Picture {
+        name: "elbo",
+        heading: "How the fit went",
+        caption: "Evidence lower bound against evaluations of the target; larger is better. The band is two standard \
+                  errors wide on each side. A fit that has come to rest ends flat."
+            .into(),
+        layout: Layout::Whole { wide: draw(width)?, narrow: draw(NARROW)? },
+    })
+}
+
+fn weights(report: &Report) -> Option<Picture> {
+    let caption = format!("How the posterior is shared among its {} components.", report.components.len());
+    let scene = weights::draw(&report.components, 340.0)?;
+    Some(Picture { name: "weights", heading: "Component weights", caption, layout: Layout::Half(scene) })
+}
+
+fn marginals(ranked: &Ranked, parameters: usize) -> Option<Picture> {
+    let shown = &ranked.columns[..ranked.columns.len().min(MOST_MARGINALS)];
+    // Two or four stand two in a row, more than that three.
+    let width = if matches!(shown.len(), 1 | 2 | 4) { 400.0 } else { 300.0 };
+    let panels: Vec<Scene> = shown.iter().map(|column| marginals::draw(column, width)).collect();
+    let which = if panels.len() < parameters {
+        format!(" Shown are {} of {parameters}: those with several modes or long tails first.", panels.len())
+    } else {
+        String::new()
+    };
+    let caption = format!(
+        "Density of each parameter from posterior draws. The darker part holds the middle 90%; marks show modes.{which}"
+    );
+    let layout = Layout::Multiples(panels);
+    (!ranked.columns.is_empty()).then_some(Picture { name: "marginals", heading: "Marginals", caption, layout })
+}
+
+fn pairs(report: &Report, ranked: &Ranked) -> Option<Picture> {
+    let draw = |width| pairs::draw(ranked, report.components.len(), width);
+    Some(Picture {
+        name: "pairs",
+        heading: "Pairs",
+        caption: "Draws below the diagonal; above it the regions that hold 50% (thick) and 90% (thin) of them.".into(),
+        layout: Layout::Whole { wide: draw(900.0)?, narrow: draw(NARROW)? },
+    })
+}
+
+fn predictions(report: &Report) -> impl Iterator<Item = Picture> {
+    let half = |name, heading, caption: &str, scene: Option<Scene>| {
+        Some(Picture { name, heading, caption: caption.into(), layout: Layout::Half(scene?) })
+    };
+    let all = [
+        half(
+            "calibration",
+            "Calibration",
+            "What was predicted against what happened, a dot a bin of rows, with two standard errors. Honest \
+             probabilities lie on the diagonal.",
+            scores::calibration(report),
+        ),
+        half(
+            "roc",
+            "ROC curve",
+            "Share of positives found against share of false alarms, for every threshold. Chance is the diagonal.",
+            scores::roc(report),
+        ),
+        half(
+            "residuals",
+            "Residuals",
+            "Observed less predicted in standard deviations. Without pattern, about 95% inside the grey band.",
+            scores::residuals(report),
+        ),
+    ];
+    all.into_iter().flatten()
+}

@@ -1,0 +1,38 @@
+//! Text from outside made safe for HTML and SVG.
+
+/// Text in which nothing can be taken for markup.
+///
+/// Control characters, which XML forbids, and those that turn the direction of reading, which make a name look like
+/// another, become the replacement character.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe += "&amp;",
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '"' => safe += "&quot;",
+            '\'' => safe += "&#39;",
+            '\n' | '\r' | '\t' => safe.push(' '),
+            c if c.is_control() || is_unsafe(c) => safe.push('\u{FFFD}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn is_unsafe(c: char) -> bool {
+    matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FFFE}' | '\u{FFFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_and_tricks_become_text() {
+        assert_eq!(escape("<b a='1' c=\"2\">&amp;"), "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;amp;");
+        assert_eq!(escape("a\u{0}b\u{202E}c\td"), "a\u{FFFD}b\u{FFFD}c d");
+        assert_eq!(escape("größe µ 年齢"), "größe µ 年齢");
+    }
+}

@@ -1,0 +1,257 @@
+//! Settings of a fit: flags over `--config` over defaults, resolved once, and written back as `config.toml`.
+
+use crate::args::{FitArgs, ModelKind};
+use anyhow::{Context, Result, bail};
+use natmix::draws::Plan;
+use natmix::estimate::Trick;
+use natmix::rule::Rule;
+use natmix::target::Shape;
+use natmix::{Config, Method};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Dimension up to which covariances are full by default.
+const FULL_UP_TO: usize = 300;
+/// Components that `auto` starts with on a density.
+const AUTO_COMPONENTS: usize = 30;
+/// Fewest points a component by default.
+const FEWEST_DRAWS: usize = 40;
+
+/// Everything that determines a fit. A file with these names repeats it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    pub model: Option<ModelKind>,
+    pub data: Option<PathBuf>,
+    pub outcome: Option<String>,
+    pub test: Option<PathBuf>,
+    pub spec: Option<PathBuf>,
+    pub categorical: Vec<String>,
+    pub weights: Option<String>,
+    pub offset: Option<String>,
+    pub exposure: Option<String>,
+    pub standardize: bool,
+    pub intercept: bool,
+    pub prior_sd: f64,
+    pub noise_sd: Option<f64>,
+    pub out: PathBuf,
+    pub method: String,
+    pub components: String,
+    pub covariance: String,
+    pub rule: Option<String>,
+    pub rate: Option<f64>,
+    pub weight_rate: Option<f64>,
+    pub draws: String,
+    pub draws_per_component: Option<usize>,
+    pub entropy_trick: String,
+    pub minibatch: Option<usize>,
+    pub tolerance: f64,
+    pub max_evals: Option<u64>,
+    pub max_seconds: Option<f64>,
+    pub init_mean: Option<f64>,
+    pub init_sd: Option<f64>,
+    pub init_posterior: Option<PathBuf>,
+    pub seed: u64,
+    pub threads: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            model: None,
+            data: None,
+            outcome: None,
+            test: None,
+            spec: None,
+            categorical: Vec::new(),
+            weights: None,
+            offset: None,
+            exposure: None,
+            standardize: true,
+            intercept: true,
+            prior_sd: 2.5,
+            noise_sd: None,
+            out: "natmix-fit".into(),
+            method: "auto".into(),
+            components: "auto".into(),
+            covariance: "auto".into(),
+            rule: None,
+            rate: None,
+            weight_rate: None,
+            draws: "auto".into(),
+            draws_per_component: None,
+            entropy_trick: "fitted".into(),
+            minibatch: None,
+            tolerance: 0.01,
+            max_evals: None,
+            max_seconds: None,
+            init_mean: None,
+            init_sd: None,
+            init_posterior: None,
+            seed: 1,
+            threads: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Flags over the file over the defaults.
+    pub fn resolve(args: &FitArgs) -> Result<Self> {
+        let mut settings = match &args.config {
+            Some(path) => Self::read(path)?,
+            None => Self::default(),
+        };
+        settings.take(args);
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Reads a TOML file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} is not a settings file", path.display()))
+    }
+
+    fn take(&mut self, args: &FitArgs) {
+        fn set<T: Clone>(mine: &mut T, given: &Option<T>) {
+            if let Some(given) = given {
+                *mine = given.clone();
+            }
+        }
+        fn some<T: Clone>(mine: &mut Option<T>, given: &Option<T>) {
+            if given.is_some() {
+                mine.clone_from(given);
+            }
+        }
+        some(&mut self.model, &args.model);
+        some(&mut self.data, &args.data);
+        some(&mut self.outcome, &args.outcome);
+        some(&mut self.test, &args.test);
+        some(&mut self.spec, &args.spec);
+        if !args.categorical.is_empty() {
+            self.categorical.clone_from(&args.categorical);
+        }
+        some(&mut self.weights, &args.weights);
+        some(&mut self.offset, &args.offset);
+        some(&mut self.exposure, &args.exposure);
+        if args.standardize || args.no_standardize {
+            self.standardize = args.standardize;
+        }
+        if args.intercept || args.no_intercept {
+            self.intercept = args.intercept;
+        }
+        set(&mut self.prior_sd, &args.prior_sd);
+        some(&mut self.noise_sd, &args.noise_sd);
+        set(&mut self.out, &args.out);
+        set(&mut self.method, &args.method);
+        set(&mut self.components, &args.components);
+        set(&mut self.covariance, &args.covariance);
+        some(&mut self.rule, &args.rule);
+        some(&mut self.rate, &args.rate);
+        some(&mut self.weight_rate, &args.weight_rate);
+        set(&mut self.draws, &args.draws);
+        some(&mut self.draws_per_component, &args.draws_per_component);
+        set(&mut self.entropy_trick, &args.entropy_trick);
+        some(&mut self.minibatch, &args.minibatch);
+        set(&mut self.tolerance, &args.tolerance);
+        some(&mut self.max_evals, &args.max_evals);
+        some(&mut self.max_seconds, &args.max_seconds);
+        some(&mut self.init_mean, &args.init_mean);
+        some(&mut self.init_sd, &args.init_sd);
+        some(&mut self.init_posterior, &args.init_posterior);
+        set(&mut self.seed, &args.seed);
+        set(&mut self.threads, &args.threads);
+    }
+
+    fn check(&self) -> Result<()> {
+        let Some(model) = self.model else {
+            bail!("no model: say `natmix fit MODEL ...` with logistic, linear, poisson, softmax or density");
+        };
+        if model == ModelKind::Density {
+            if self.spec.is_none() {
+                bail!("a density needs --spec FILE.json");
+            }
+        } else {
+            if self.data.is_none() {
+                bail!("{} needs --data FILE", model.name());
+            }
+            if self.outcome.is_none() {
+                bail!("{} needs --outcome COL", model.name());
+            }
+        }
+        if self.exposure.is_some() && model != ModelKind::Poisson {
+            bail!("--exposure goes with poisson");
+        }
+        if self.noise_sd.is_some() && model != ModelKind::Linear {
+            bail!("--noise-sd goes with linear");
+        }
+        if !(self.prior_sd > 0.0 && self.prior_sd.is_finite()) {
+            bail!("--prior-sd {} is not a positive number", self.prior_sd);
+        }
+        Ok(())
+    }
+
+    /// The settings of the engine, for a target of dimension `dim` with its start.
+    pub fn engine(&self, dim: usize, init: (&[f64], &[f64])) -> Result<Config> {
+        let method = if self.method == "auto" { Method::ComponentDraws } else { self.method.parse()? };
+        let base = Config::new(method);
+        let covariance = match &self.covariance[..] {
+            "auto" if base.covariance == Shape::Diag || dim > FULL_UP_TO => Shape::Diag,
+            "auto" => Shape::Full,
+            name => by_name("covariance", name, &[("full", Shape::Full), ("diag", Shape::Diag)])?,
+        };
+        let components = match &self.components[..] {
+            "auto" if self.model == Some(ModelKind::Density) => AUTO_COMPONENTS,
+            // Posteriors of these regressions are log-concave: one component finds the mode.
+            "auto" => 1,
+            count => {
+                count.parse().ok().with_context(|| format!("--components {count} is neither auto nor a number"))?
+            }
+        };
+        let plans = Plan::ALL.map(|(plan, name, _)| (name, plan));
+        let rules = Rule::ALL.map(|(rule, name, _)| (name, rule));
+        let tricks = [("on", Trick::On), ("off", Trick::Off), ("fitted", Trick::Fitted)];
+        let draws = match &self.draws[..] {
+            "auto" => base.draws,
+            name => by_name("draws", name, &plans)?,
+        };
+        // Whole frames of cubature are exact on cubics.
+        let frames = (2 * dim) * FEWEST_DRAWS.div_ceil(2 * dim);
+        let by_default = if covariance == Shape::Full { frames } else { FEWEST_DRAWS };
+        let by_default = if draws == Plan::Cubature { by_default } else { base.draws_per_component };
+        let config = Config {
+            components,
+            covariance,
+            draws,
+            draws_per_component: self.draws_per_component.unwrap_or(by_default),
+            entropy_trick: by_name("entropy-trick", &self.entropy_trick, &tricks)?,
+            rule: match &self.rule {
+                Some(name) => by_name("rule", name, &rules)?,
+                None => base.rule,
+            },
+            rate: self.rate.unwrap_or(base.rate),
+            weight_rate: self.weight_rate.unwrap_or(base.weight_rate),
+            minibatch: self.minibatch,
+            tolerance: self.tolerance,
+            max_evals: self.max_evals,
+            max_seconds: self.max_seconds,
+            init_mean: self.init_mean.map_or(init.0.to_vec(), |x| vec![x]),
+            init_sd: self.init_sd.map_or(init.1.to_vec(), |x| vec![x]),
+            seed: self.seed,
+            threads: self.threads,
+            ..base
+        };
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+fn by_name<T: Copy>(flag: &str, name: &str, choices: &[(&str, T)]) -> Result<T> {
+    match choices.iter().find(|choice| choice.0 == name) {
+        Some(choice) => Ok(choice.1),
+        None => {
+            let names: Vec<&str> = choices.iter().map(|choice| choice.0).collect();
+            bail!("--{flag} {name} is not one of {}", names.join(", "))
+        }
+    }
+}

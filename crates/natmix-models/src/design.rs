@@ -1,0 +1,167 @@
+//! From a table to what a model is fitted to: design matrix, outcome, offset and weights.
+//!
+//! Coefficients come in the order of the table's columns, an intercept first. Numbers are centred and scaled to unit standard
+//! deviation (divisor n - 1) if wanted: `x = (v - centre)/scale`. Without an intercept nothing is centred, because there
+//! would be no coefficient to take the shift. A categorical column becomes one 0/1 column a level, named `column=level`, neither
+//! centred nor scaled; with an intercept the first level is left out, so the coefficients are differences from it.
+//!
+//! ```
+//! use natmix_models::design::{Design, DesignOptions};
+//! use natmix_models::table::Table;
+//! let names = ["x", "y"].map(String::from).to_vec();
+//! let table = Table::from_values("memory", names, vec![1.0, 0.0, 3.0, 1.0]).unwrap();
+//! let options = DesignOptions { outcome: Some("y".into()), ..DesignOptions::default() };
+//! let design = Design::new(table, &options).unwrap();
+//! assert_eq!(design.names, ["(intercept)", "x"]);
+//! assert_eq!(design.outcome, [0.0, 1.0]);
+//! let half = 0.5f64.sqrt(); // centre 2, sd sqrt(2)
+//! assert!((design.x[1] + half).abs() < 1e-15 && (design.x[3] - half).abs() < 1e-15);
+//! // 1 + 2 (v - 2)/sqrt(2) is (1 - 2 sqrt(2)) + sqrt(2) v.
+//! let mut user = [0.0; 2];
+//! design.encoding.to_user_scale(&[1.0, 2.0], &mut user);
+//! assert!((user[0] - (1.0 - 4.0 * half)).abs() < 1e-15 && (user[1] - 2.0 * half).abs() < 1e-15);
+//! ```
+
+mod encode;
+mod encoding;
+mod outcome;
+
+pub use encode::EncodedRows;
+pub use encoding::{Coding, Encoding, Feature, INTERCEPT, Outcome};
+pub use outcome::{OutcomeKind, check_outcome};
+
+use crate::error::DataError;
+use crate::table::moments::Moments;
+use crate::table::{Origin, Table, TableFile};
+use encoding::Columns;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Which column is what, and how numbers are scaled. Categorical are those columns that have levels in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DesignOptions {
+    /// Column to explain; without it every column is a feature.
+    pub outcome: Option<String>,
+    /// Column added to the linear predictor with coefficient 1.
+    pub offset: Option<String>,
+    /// Positive column whose logarithm is added to the linear predictor.
+    pub exposure: Option<String>,
+    /// Non-negative column that says how often each row counts.
+    pub weights: Option<String>,
+    /// Whether features are centred and scaled.
+    pub standardize: bool,
+    /// Whether the outcome is too (linear regression). Offsets are then divided by the outcome's scale, so that they keep
+    /// their meaning.
+    pub standardize_outcome: bool,
+    /// Whether there is an intercept.
+    pub intercept: bool,
+}
+
+impl Default for DesignOptions {
+    /// Standardised features and an intercept.
+    fn default() -> Self {
+        DesignOptions {
+            outcome: None,
+            offset: None,
+            exposure: None,
+            weights: None,
+            standardize: true,
+            standardize_outcome: false,
+            intercept: true,
+        }
+    }
+}
+
+/// What a model is fitted to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Design {
+    /// Where the rows came from.
+    pub origin: Origin,
+    /// Names of the coefficients.
+    pub names: Vec<String>,
+    /// Number of coefficients.
+    pub dim: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// The design matrix by row: row i is `x[i * dim..(i + 1) * dim]`.
+    pub x: Vec<f64>,
+    /// The outcome on the scale that is fitted; a level counts by its index. Empty if none was asked for.
+    pub outcome: Vec<f64>,
+    /// What is added to the linear predictor: offset plus log exposure.
+    pub offset: Option<Vec<f64>>,
+    /// How often each row counts.
+    pub weights: Option<Vec<f64>>,
+    /// How the columns were encoded, to be kept with the posterior.
+    pub encoding: Encoding,
+    /// What a person should know about the columns.
+    pub warnings: Vec<String>,
+}
+
+impl Design {
+    /// Encodes a table in its own memory: only new columns for levels take more.
+    pub fn new(table: Table, options: &DesignOptions) -> Result<Design, DataError> {
+        let mut moments = Moments::new(table.names.len());
+        moments.add(&table.values);
+        let summaries = moments.finish();
+        let columns = Columns {
+            file: &table.origin.file,
+            names: &table.names,
+            rows: table.rows,
+            levels: &table.levels,
+            summaries: &summaries,
+        };
+        let (encoding, warnings) = Encoding::new(&columns, options)?;
+        let rows = encoding.encode(table)?;
+        Ok(Design {
+            origin: rows.origin,
+            names: encoding.names(),
+            dim: rows.dim,
+            rows: rows.rows,
+            x: rows.x,
+            outcome: rows.outcome.unwrap_or_default(),
+            offset: rows.offset,
+            weights: rows.weights,
+            encoding,
+            warnings,
+        })
+    }
+
+    /// Checks that the outcome is what a model of this kind explains; gives the number of classes, 1 for numbers.
+    pub fn check_outcome(&self, kind: OutcomeKind) -> Result<usize, DataError> {
+        match &self.encoding.outcome {
+            Some(about) => check_outcome(kind, &self.outcome, about, &self.origin),
+            None => Err(no_outcome(&self.origin.file)),
+        }
+    }
+}
+
+impl TableFile {
+    /// How the columns are to be encoded, and what a person should know about them: what [`Design::new`] works out for a table
+    /// in memory. Blocks of rows are then encoded with [`Encoding::encode`].
+    pub fn encoding(&self, options: &DesignOptions) -> Result<(Encoding, Vec<String>), DataError> {
+        let columns = Columns {
+            file: self.path(),
+            names: self.names(),
+            rows: self.rows(),
+            levels: self.levels(),
+            summaries: self.summaries(),
+        };
+        Encoding::new(&columns, options)
+    }
+
+    /// What [`Design::check_outcome`] does, by reading the column of the outcome alone.
+    pub fn check_outcome(&self, kind: OutcomeKind, encoding: &Encoding) -> Result<usize, DataError> {
+        let about = encoding.outcome.as_ref().ok_or_else(|| no_outcome(self.path()))?;
+        let wanted = HashMap::from([(about.column.as_str(), about.levels.is_some())]);
+        let (table, _) = Table::read_columns(self.path(), &wanted)?;
+        check_outcome(kind, &table.values, about, &table.origin)
+    }
+}
+
+fn no_outcome(file: &Path) -> DataError {
+    DataError::BadTable { file: file.into(), problem: "no column is named as the outcome (use --outcome COL)".into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,406 @@
+//! What can be wrong with a data file or a table, with what to do about it.
+//!
+//! Rows are counted from 1 and without the header, as a person counts observations; the line is the one that an editor shows.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where in a file a row stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Data row, counted from 1; the header is not one.
+    pub row: u64,
+    /// Line of the file at which the row starts, counted from 1. Not known for tables that never were a file, nor after
+    /// reading a file in which quoted text spans lines.
+    pub line: Option<u64>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "row {} (line {line})", self.row),
+            None => write!(f, "row {}", self.row),
+        }
+    }
+}
+
+/// How many columns of a list an error message shows.
+const SHOWN_NAMES: usize = 20;
+
+/// Names of columns or levels, as a message shows them: the first few, and how many more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names(pub Vec<String>);
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, name) in self.0.iter().take(SHOWN_NAMES).enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}`{}`", shown(name.as_bytes()))?;
+        }
+        match self.0.len().saturating_sub(SHOWN_NAMES) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// How many values are missing, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingValues {
+    /// How many in each column that has any.
+    pub columns: Vec<(String, u64)>,
+    /// Where the first one is.
+    pub place: Place,
+    /// The column of the first one.
+    pub column: String,
+    /// What stands there.
+    pub value: String,
+}
+
+impl MissingValues {
+    /// How many in all.
+    pub fn count(&self) -> u64 {
+        self.columns.iter().map(|column| column.1).sum()
+    }
+}
+
+impl fmt::Display for MissingValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.count() == 1 { "" } else { "s" };
+        write!(f, "{} missing value{plural} in ", self.count())?;
+        for (i, (name, count)) in self.columns.iter().take(SHOWN_NAMES).enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}`{}` ({count})", shown(name.as_bytes()))?;
+        }
+        match self.columns.len().saturating_sub(SHOWN_NAMES) {
+            0 => {}
+            more => write!(f, " and {more} more columns")?,
+        }
+        write!(f, "; the first is `{}` in {}, column `{}`", self.value, self.place, shown(self.column.as_bytes()))
+    }
+}
+
+/// Errors of the data readers and of the step from a table to a design matrix.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The system could not open or read the file.
+    #[error("{}: {source}{}", .file.display(), io_advice(.source))]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is of another kind than expected, or damaged.
+    #[error("{}: {problem}", .file.display())]
+    BadFile {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// There is nothing in the file.
+    #[error("{}: the file is empty (expected a header line with the names of the columns, then one line a row)", .file.display())]
+    Empty {
+        /// The file.
+        file: PathBuf,
+    },
+    /// There is a header, but no row.
+    #[error("{}: there is a header, but no row of data below it", .file.display())]
+    NoRows {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The first line holds numbers only.
+    #[error(
+        "{}: the first line has only numbers (`{first_line}`), so the header is missing (add a first line with the names of \
+         the {columns} columns)",
+        .file.display()
+    )]
+    NoHeader {
+        /// The file.
+        file: PathBuf,
+        /// The line that was taken for the header.
+        first_line: String,
+        /// Number of columns in it.
+        columns: usize,
+    },
+    /// A column has an empty name.
+    #[error(
+        "{}: column {position} of {columns} has no name in the header (name it, or remove the column: row numbers written by \
+         a spreadsheet or data frame are not data)",
+        .file.display()
+    )]
+    UnnamedColumn {
+        /// The file.
+        file: PathBuf,
+        /// Which column, counted from 1.
+        position: usize,
+        /// Number of columns.
+        columns: usize,
+    },
+    /// Two columns have the same name.
+    #[error("{}: columns {first} and {second} are both named `{column}` (rename one of them)", .file.display())]
+    DuplicateColumn {
+        /// The file.
+        file: PathBuf,
+        /// The name.
+        column: String,
+        /// Position of the first one, counted from 1.
+        first: usize,
+        /// Position of the second one.
+        second: usize,
+    },
+    /// A row has more or fewer fields than the header.
+    #[error(
+        "{}: {place} has {found} fields, but the header has {expected} (text with a comma in it must stand in double quotes)",
+        .file.display()
+    )]
+    Ragged {
+        /// The file.
+        file: PathBuf,
+        /// Where.
+        place: Place,
+        /// Fields in the row.
+        found: usize,
+        /// Fields in the header.
+        expected: usize,
+    },
+    /// A blank line with data after it.
+    #[error("{}: line {line} is blank, but data follows it (remove the line)", .file.display())]
+    BlankLine {
+        /// The file.
+        file: PathBuf,
+        /// The first blank line.
+        line: u64,
+    },
+    /// Quotes that do not pair up, or a row that does not end.
+    #[error("{}: in the row that starts at line {line}, {problem}", .file.display())]
+    Quotes {
+        /// The file.
+        file: PathBuf,
+        /// Line at which the row starts.
+        line: u64,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// Bytes that are not UTF-8 where a name or a level is needed.
+    #[error("{}: line {line}, field {position}: `{value}` is not UTF-8 text (save the file as UTF-8)", .file.display())]
+    NotUtf8 {
+        /// The file.
+        file: PathBuf,
+        /// The line.
+        line: u64,
+        /// Which field, counted from 1.
+        position: usize,
+        /// The bytes, escaped.
+        value: String,
+    },
+    /// Text in a column of numbers.
+    #[error(
+        "{}: {place}, column `{column}`: `{value}` is not a number (correct it, or use --categorical {column} if the column \
+         holds categories)",
+        .file.display()
+    )]
+    NotANumber {
+        /// The file.
+        file: PathBuf,
+        /// Where.
+        place: Place,
+        /// The column.
+        column: String,
+        /// What stands there.
+        value: String,
+    },
+    /// A number that is infinite, or too large for a double.
+    #[error("{}: {place}, column `{column}`: `{value}` is infinite (correct or remove the row)", .file.display())]
+    Infinite {
+        /// The file.
+        file: PathBuf,
+        /// Where.
+        place: Place,
+        /// The column.
+        column: String,
+        /// What stands there.
+        value: String,
+    },
+    /// Values are missing.
+    #[error("{}: {values} (fill in or remove the rows)", .file.display())]
+    Missing {
+        /// The file.
+        file: PathBuf,
+        /// Which ones.
+        values: Box<MissingValues>,
+    },
+    /// A column that was asked for is not in the table.
+    #[error("{}: there is no column `{column}`, asked for as {role} (the columns are {columns})", .file.display())]
+    UnknownColumn {
+        /// The file.
+        file: PathBuf,
+        /// The name asked for.
+        column: String,
+        /// What it was to be used as.
+        role: &'static str,
+        /// The names that there are.
+        columns: Names,
+    },
+    /// A column that the model was fitted with is not in the table to predict.
+    #[error(
+        "{}: column `{column}` is missing; the model was fitted with it as {role} (add it; the columns are {columns})",
+        .file.display()
+    )]
+    MissingColumn {
+        /// The file.
+        file: PathBuf,
+        /// The name.
+        column: String,
+        /// What it was used as.
+        role: &'static str,
+        /// The names that there are.
+        columns: Names,
+    },
+    /// Columns that the model was not fitted with.
+    #[error("{}: the model was not fitted with {columns} (remove what does not belong to it)", .file.display())]
+    ExtraColumns {
+        /// The file.
+        file: PathBuf,
+        /// Their names.
+        columns: Names,
+    },
+    /// A categorical column has more levels than can sensibly be encoded.
+    #[error(
+        "{}: categorical column `{column}` has more than {limit} different values up to {place} (is it an identifier? leave it \
+         out, or group its values)",
+        .file.display()
+    )]
+    TooManyLevels {
+        /// The file.
+        file: PathBuf,
+        /// Where the limit was passed.
+        place: Place,
+        /// The column.
+        column: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// A level that was not there when the model was fitted.
+    #[error(
+        "{}: {place}, column `{column}`: the level `{value}` did not occur when the model was fitted (known: {known}; \
+         correct it, or fit again with data that has it)",
+        .file.display()
+    )]
+    UnknownLevel {
+        /// The file.
+        file: PathBuf,
+        /// Where it occurs first.
+        place: Place,
+        /// The column.
+        column: String,
+        /// The level.
+        value: String,
+        /// Levels that the model knows.
+        known: Names,
+    },
+    /// A value that is a number, but not one that its column may hold.
+    #[error("{}: {place}, column `{column}`: {value} {problem}", .file.display())]
+    BadValue {
+        /// The file.
+        file: PathBuf,
+        /// Where.
+        place: Place,
+        /// The column.
+        column: String,
+        /// The value.
+        value: f64,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// A column as a whole cannot be used as asked.
+    #[error("{}: column `{column}` {problem}", .file.display())]
+    BadColumn {
+        /// The file.
+        file: PathBuf,
+        /// The column.
+        column: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// The table as a whole cannot be used as asked.
+    #[error("{}: {problem}", .file.display())]
+    BadTable {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// The file is not the same as when it was first read.
+    #[error("{}: the file changed while it was in use: {problem} (run again when nothing writes to it)", .file.display())]
+    Changed {
+        /// The file.
+        file: PathBuf,
+        /// How it is seen.
+        problem: String,
+    },
+    /// The table does not fit into memory.
+    #[error(
+        "{}: no memory for another {bytes} bytes (use fewer columns or levels, or minibatches, which read the file in pieces)",
+        .file.display()
+    )]
+    OutOfMemory {
+        /// The file.
+        file: PathBuf,
+        /// How much was asked for.
+        bytes: u64,
+    },
+    /// What a posterior remembers about its columns makes no sense.
+    #[error("the remembered encoding of the columns is damaged: {problem} (fit again)")]
+    BadEncoding {
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+fn io_advice(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => " (check the path)",
+        std::io::ErrorKind::PermissionDenied => " (check the permissions)",
+        _ => "",
+    }
+}
+
+/// A value as a message shows it: control characters escaped, cut after 60 characters.
+pub(crate) fn shown(value: &[u8]) -> String {
+    const LONGEST: usize = 60;
+    // Cut before decoding: a field may be megabytes long. No character has more than 4 bytes.
+    let text = String::from_utf8_lossy(&value[..value.len().min(4 * LONGEST)]);
+    let mut shown: String = text.chars().take(LONGEST).flat_map(escaped).collect();
+    if value.len() > 4 * LONGEST || text.chars().count() > LONGEST {
+        shown.push('…');
+    }
+    shown
+}
+
+fn escaped(c: char) -> impl Iterator<Item = char> {
+    let text = if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().collect::<Vec<_>>().into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_short_and_printable() {
+        assert_eq!(shown(b"12,5"), "12,5");
+        assert_eq!(shown(b"a\nb\x1b[0m"), "a\\nb\\u{1b}[0m");
+        assert_eq!(shown("é".repeat(100).as_bytes()), format!("{}…", "é".repeat(60)));
+        assert_eq!(shown(&[0xff; 3]), "\u{fffd}\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names = Names((0..25).map(|i| format!("x{i}")).collect());
+        assert!(names.to_string().ends_with("`x19` and 5 more"), "{names}");
+    }
+}

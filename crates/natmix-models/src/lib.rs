@@ -1,0 +1,38 @@
+//! Built-in models and data readers for natmix.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`table`], [`idx`], [`npy`] | readers of CSV, IDX and NumPy files |
+//! | [`design`] | from columns to features, and back to the user's own scale |
+//! | [`regression`], [`linear`], [`softmax`] | the models, as targets of the engine |
+//! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | what a posterior says about rows |
+#![forbid(unsafe_code)]
+
+pub mod design;
+pub mod draws;
+pub mod error;
+pub mod idx;
+pub mod linear;
+pub mod loo;
+mod normal_equations;
+pub mod npy;
+pub mod observations;
+pub mod predict;
+mod prior;
+pub mod regression;
+pub mod scores;
+pub mod softmax;
+mod source;
+pub mod table;
+
+pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
+pub use draws::{Draws, Inputs};
+pub use error::DataError;
+pub use linear::Linear;
+pub use loo::Loo;
+pub use observations::Observations;
+pub use predict::{Predictions, predict};
+pub use regression::{Kind, Regression};
+pub use scores::{Scores, score};
+pub use softmax::Softmax;
+pub use table::Table;

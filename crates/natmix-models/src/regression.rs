@@ -1,0 +1,253 @@
+//! One face for the built-in regressions: which model, its data, its target and what its prior says.
+//!
+//! ```
+//! use natmix_models::{Kind, Observations, Regression};
+//! let table = Observations::new(vec![1.0, 0.2, 1.0, -1.3], 2, vec![1.0, 0.0]).unwrap();
+//! let table = table.with_names(vec!["intercept".into(), "age".into()]).unwrap();
+//! let model = Regression::new(Kind::Logistic, table, &[25.0, 2.5]).unwrap();
+//! assert_eq!(model.target().dim(), 2);
+//! assert_eq!(model.prior(), ["intercept ~ N(0, 25^2)", "age ~ N(0, 2.5^2)"]);
+//! ```
+
+use crate::draws::Inputs;
+use crate::linear::{Linear, NOISE_SCALE};
+use crate::observations::{Observations, Parts};
+use crate::prior::spread;
+use crate::softmax::Softmax;
+use natmix::Error;
+use natmix::target::Target;
+use natmix::targets::{Glm, Likelihood};
+use serde::{Deserialize, Serialize};
+
+/// Names of coefficients that one line of the prior's description spells out.
+const MOST_NAMES: usize = 6;
+
+/// The built-in regressions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "model")]
+pub enum Kind {
+    /// Outcomes 0 and 1, `P(y = 1) = 1 / (1 + exp(-eta))`.
+    Logistic,
+    /// Real outcomes, `y ~ N(eta, sigma^2)`.
+    Linear {
+        /// The noise `sigma`, if it is known.
+        noise_sd: Option<f64>,
+    },
+    /// Counts, `y ~ Poisson(exp(eta))`.
+    Poisson,
+    /// Outcomes `0, 1, ..., classes - 1`; the first class is the reference.
+    Softmax {
+        /// Number of classes.
+        classes: usize,
+    },
+}
+
+impl Kind {
+    /// The name that the command line uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Logistic => "logistic",
+            Kind::Linear { .. } => "linear",
+            Kind::Poisson => "poisson",
+            Kind::Softmax { .. } => "softmax",
+        }
+    }
+
+    /// Linear predictors a row.
+    pub(crate) fn predictors(self) -> usize {
+        match self {
+            Kind::Softmax { classes } => classes.saturating_sub(1),
+            _ => 1,
+        }
+    }
+
+    /// Dimension of the posterior with this many features.
+    pub fn dim(self, features: usize) -> usize {
+        self.predictors().saturating_mul(features) + usize::from(self == Kind::Linear { noise_sd: None })
+    }
+
+    /// Whether `y` can be an outcome.
+    pub fn allows(self, y: f64) -> bool {
+        match self {
+            Kind::Logistic => y == 0.0 || y == 1.0,
+            Kind::Linear { .. } => y.is_finite(),
+            Kind::Poisson => y >= 0.0 && y.fract() == 0.0,
+            Kind::Softmax { classes } => y >= 0.0 && y < classes as f64 && y.fract() == 0.0,
+        }
+    }
+
+    /// What an outcome has to be, in words.
+    pub fn wanted(self) -> String {
+        match self {
+            Kind::Logistic => "0 or 1".into(),
+            Kind::Linear { .. } => "a finite number".into(),
+            Kind::Poisson => "a count (0, 1, 2, ...)".into(),
+            Kind::Softmax { classes } => format!("a class (0, 1, ..., {})", classes.saturating_sub(1)),
+        }
+    }
+}
+
+/// A regression with its data.
+#[derive(Clone, Debug)]
+pub struct Regression {
+    kind: Kind,
+    model: Model,
+    features: usize,
+    prior: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Model {
+    Glm(Glm),
+    Linear(Linear),
+    Softmax(Softmax),
+}
+
+impl Regression {
+    /// With the prior's standard deviations: one for all features, or one for each.
+    pub fn new(kind: Kind, table: Observations, prior_sd: &[f64]) -> Result<Self, Error> {
+        let features = table.features();
+        let prior = describe(kind, table.names(), &spread(prior_sd, features)?);
+        let model = match kind {
+            Kind::Logistic => Model::Glm(glm(Likelihood::Bernoulli, table, prior_sd)?),
+            Kind::Poisson => Model::Glm(glm(Likelihood::Poisson, table, prior_sd)?),
+            Kind::Linear { noise_sd } => Model::Linear(Linear::new(table, prior_sd, noise_sd)?),
+            Kind::Softmax { classes } => Model::Softmax(Softmax::new(table, classes, prior_sd)?),
+        };
+        Ok(Self { kind, model, features, prior })
+    }
+
+    /// Names the classes of a softmax regression, the reference included.
+    pub fn with_class_names(mut self, names: Vec<String>) -> Result<Self, Error> {
+        self.model = match self.model {
+            Model::Softmax(model) => Model::Softmax(model.with_class_names(names)?),
+            _ => return Err(Error::InvalidInput(format!("a {} regression has no class names", self.kind.name()))),
+        };
+        Ok(self)
+    }
+
+    /// Which model.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What is fitted; it names the parameters.
+    pub fn target(&self) -> &dyn Target {
+        match &self.model {
+            Model::Glm(model) => model,
+            Model::Linear(model) => model,
+            Model::Softmax(model) => model,
+        }
+    }
+
+    /// The prior, a line for each group of parameters.
+    pub fn prior(&self) -> &[String] {
+        &self.prior
+    }
+
+    /// The features and offsets that it is fitted to.
+    pub fn inputs(&self) -> Inputs<'_> {
+        let (x, offset) = match &self.model {
+            Model::Glm(model) => (model.design(), model.offset()),
+            Model::Linear(model) => (model.observations().design(), model.observations().offset()),
+            Model::Softmax(model) => (model.observations().design(), model.observations().offset()),
+        };
+        Inputs { x, features: self.features, offset }
+    }
+
+    /// The outcomes that it is fitted to.
+    pub fn outcome(&self) -> &[f64] {
+        match &self.model {
+            Model::Glm(model) => model.outcome(),
+            Model::Linear(model) => model.observations().outcome(),
+            Model::Softmax(model) => model.observations().outcome(),
+        }
+    }
+
+    /// How often each row counts.
+    pub fn weights(&self) -> Option<&[f64]> {
+        match &self.model {
+            Model::Glm(model) => model.weights(),
+            Model::Linear(model) => model.observations().weights(),
+            Model::Softmax(model) => model.observations().weights(),
+        }
+    }
+}
+
+fn glm(likelihood: Likelihood, table: Observations, prior_sd: &[f64]) -> Result<Glm, Error> {
+    let Parts { design, features, outcome, offset, weights, names } = table.into_parts();
+    let mut model = Glm::new(likelihood, design, features, outcome, prior_sd)?.with_names(names)?;
+    if let Some(offset) = offset {
+        model = model.with_offset(offset)?;
+    }
+    match weights {
+        Some(weights) => model.with_weights(weights),
+        None => Ok(model),
+    }
+}
+
+/// The prior in words: neighbours with the same standard deviation share a line.
+fn describe(kind: Kind, names: &[String], prior_sd: &[f64]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut first = 0;
+    for group in prior_sd.chunk_by(|a, b| a == b) {
+        let names = &names[first..first + group.len()];
+        first += group.len();
+        let named = match names {
+            [start, .., end] if names.len() > MOST_NAMES => {
+                format!("{} coefficients, {start} to {end},", names.len())
+            }
+            _ => names.join(", "),
+        };
+        let each = if let Kind::Softmax { .. } = kind { " of each class" } else { "" };
+        lines.push(format!("{named}{each} ~ N(0, {}^2)", group[0]));
+    }
+    match kind {
+        Kind::Linear { noise_sd: None } => lines.push(format!("sigma ~ half-Cauchy({NOISE_SCALE})")),
+        Kind::Linear { noise_sd: Some(sd) } => lines.push(format!("sigma = {sd}, known")),
+        _ => {}
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(features: usize, outcome: Vec<f64>) -> Observations {
+        let x = (0..outcome.len() * features).map(|i| (i as f64 * 0.9).cos()).collect();
+        Observations::new(x, features, outcome).unwrap()
+    }
+
+    #[test]
+    fn every_kind_has_its_names_prior_and_data() {
+        let softmax = Regression::new(Kind::Softmax { classes: 3 }, table(2, vec![0.0, 2.0, 1.0]), &[1.5]).unwrap();
+        let softmax = softmax.with_class_names(vec!["a".into(), "b".into(), "c".into()]).unwrap();
+        assert_eq!(softmax.target().parameter_names(), ["b:x0", "b:x1", "c:x0", "c:x1"]);
+        assert_eq!(softmax.prior(), ["x0, x1 of each class ~ N(0, 1.5^2)"]);
+        let linear = Regression::new(Kind::Linear { noise_sd: None }, table(1, vec![0.5, 2.0]), &[2.0]).unwrap();
+        assert_eq!(linear.target().parameter_names(), ["x0", "sigma"]);
+        assert_eq!(linear.prior(), ["x0 ~ N(0, 2^2)", "sigma ~ half-Cauchy(5)"]);
+        let known = Regression::new(Kind::Linear { noise_sd: Some(0.5) }, table(8, vec![0.5; 9]), &[2.0]).unwrap();
+        assert_eq!(known.prior(), ["8 coefficients, x0 to x7, ~ N(0, 2^2)", "sigma = 0.5, known"]);
+        let poisson = table(1, vec![3.0, 0.0]).with_weights(vec![2.0, 1.0]).unwrap().with_offset(vec![0.1, 0.2]);
+        let poisson = Regression::new(Kind::Poisson, poisson.unwrap(), &[1.0]).unwrap();
+        assert_eq!((poisson.outcome(), poisson.weights().unwrap()), (&[3.0, 0.0][..], &[2.0, 1.0][..]));
+        assert_eq!((poisson.inputs().rows(), poisson.inputs().offset(1)), (2, 0.2));
+        for model in [&softmax, &linear, &known, &poisson] {
+            assert_eq!(model.kind().dim(model.inputs().features()), model.target().dim());
+        }
+    }
+
+    #[test]
+    fn wrong_outcomes_are_named() {
+        let message = |kind, y| Regression::new(kind, table(1, vec![1.0, y]), &[1.0]).unwrap_err().to_string();
+        for (kind, y) in [(Kind::Logistic, 2.0), (Kind::Poisson, -1.0), (Kind::Softmax { classes: 3 }, 3.0)] {
+            assert!(message(kind, y).contains(&format!("row 1 is {y}, not {}", kind.wanted())), "{}", message(kind, y));
+        }
+        assert!(message(Kind::Softmax { classes: 1 }, 0.0).contains("at least 2"));
+        assert!(Regression::new(Kind::Logistic, table(2, vec![1.0]), &[1.0, 2.0, 3.0]).is_err());
+        let logistic = Regression::new(Kind::Logistic, table(1, vec![1.0]), &[1.0]).unwrap();
+        assert!(logistic.with_class_names(vec!["a".into()]).is_err());
+    }
+}

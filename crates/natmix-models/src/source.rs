@@ -1,0 +1,56 @@
+//! Opens a file that may be compressed: gzip is known by its first bytes, whatever the name says.
+
+use crate::error::DataError;
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{Cursor, Read};
+use std::path::Path;
+
+/// A file open for reading, decompressed on the way.
+pub(crate) struct Source {
+    pub reader: Box<dyn Read + Send>,
+    pub compressed: bool,
+    /// Bytes on disk; none for pipes, which cannot be measured nor read twice.
+    pub size: Option<u64>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("compressed", &self.compressed).field("size", &self.size).finish()
+    }
+}
+
+impl Source {
+    pub fn open(path: &Path) -> Result<Self, DataError> {
+        let failed = |source| DataError::Io { file: path.into(), source };
+        let mut file = File::open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if about.is_dir() {
+            let problem = "this is a folder, but a file is needed here (name the file in it)".into();
+            return Err(DataError::BadFile { file: path.into(), problem });
+        }
+        let mut magic = Vec::new();
+        file.by_ref().take(2).read_to_end(&mut magic).map_err(failed)?;
+        let compressed = magic == [0x1f, 0x8b];
+        let whole = Cursor::new(magic).chain(file);
+        let reader: Box<dyn Read + Send> =
+            if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
+        Ok(Source { reader, compressed, size: about.is_file().then_some(about.len()) })
+    }
+
+    /// The most bytes that can come out: deflate packs no more than 1032 bytes into one.
+    pub fn most_bytes(&self) -> u64 {
+        let factor = if self.compressed { 1032 } else { 1 };
+        self.size.map_or(u64::MAX, |size| size.saturating_mul(factor))
+    }
+}
+
+/// An error while reading, in words that fit where it came from.
+pub(crate) fn read_error(file: &Path, compressed: bool, source: std::io::Error) -> DataError {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    if compressed && matches!(source.kind(), InvalidData | InvalidInput | UnexpectedEof) {
+        let problem = format!("the gzip data is damaged or cut short: {source} (copy or download the file again)");
+        return DataError::BadFile { file: file.into(), problem };
+    }
+    DataError::Io { file: file.into(), source }
+}

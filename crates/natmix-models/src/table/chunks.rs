@@ -1,0 +1,166 @@
+//! Tables larger than memory: one pass to check and measure the file, then blocks of rows as often as wanted.
+
+use super::moments::{Moments, Summary};
+use super::rows::{Kind, Levels, RowReader};
+use super::{Origin, Table, kinds, reserve};
+use crate::error::DataError;
+use crate::source::Source;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Rows that the first pass holds at once.
+const PASS_ROWS: usize = 4096;
+
+/// A CSV file that stays on disk and is read in blocks of rows.
+///
+/// ```
+/// use natmix_models::table::TableFile;
+/// let path = std::env::temp_dir().join(format!("natmix-doc-chunks-{}.csv", std::process::id()));
+/// std::fs::write(&path, "x,y\n1,10\n2,20\n3,30\n").unwrap();
+/// let file = TableFile::open(&path, &[]).unwrap();
+/// for _epoch in 0..2 {
+///     let blocks = file.chunks(2).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+///     assert_eq!(blocks.iter().map(|block| block.rows).collect::<Vec<_>>(), [2, 1]);
+///     assert_eq!(blocks[1].values, [3.0, 30.0]);
+/// }
+/// # std::fs::remove_file(&path).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct TableFile {
+    path: PathBuf,
+    names: Vec<String>,
+    rows: usize,
+    levels: BTreeMap<usize, Vec<String>>,
+    summaries: Vec<Summary>,
+}
+
+impl TableFile {
+    /// Reads the file once from start to end: every check of [`Table::read`], the levels, and the means and spreads.
+    pub fn open(path: &Path, categorical: &[String]) -> Result<TableFile, DataError> {
+        let source = Source::open(path)?;
+        if source.size.is_none() {
+            let problem = "this is a pipe, which cannot be read more than once (save it to a file first)".into();
+            return Err(DataError::BadFile { file: path.into(), problem });
+        }
+        let mut reader = RowReader::open(path, source, |names| kinds(path, names, categorical))?;
+        let width = reader.width();
+        let mut block = Vec::with_capacity(width * PASS_ROWS.min((1 << 24) / width).max(1));
+        let mut moments = Moments::new(width);
+        while reader.read_row(&mut block)? {
+            if block.len() + width > block.capacity() {
+                moments.add(&block);
+                block.clear();
+            }
+        }
+        moments.add(&block);
+        if reader.rows() == 0 {
+            return Err(DataError::NoRows { file: path.into() });
+        }
+        reader.check_missing()?;
+        let levels = reader.sorted_levels().into_iter().map(|(column, (names, _))| (column, names)).collect();
+        let (names, rows) = (reader.names(), reader.rows() as usize);
+        Ok(TableFile { path: path.into(), names, rows, levels, summaries: moments.finish() })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Names of the columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Levels of the categorical columns, by position of the column.
+    pub fn levels(&self) -> &BTreeMap<usize, Vec<String>> {
+        &self.levels
+    }
+
+    pub(crate) fn summaries(&self) -> &[Summary] {
+        &self.summaries
+    }
+
+    /// The rows from the first on, in tables of `rows` rows (the last one may be shorter). Call it once an epoch.
+    ///
+    /// # Panics
+    /// If `rows` is 0.
+    pub fn chunks(&self, rows: usize) -> Result<Chunks, DataError> {
+        assert!(rows > 0, "a chunk needs at least one row");
+        let kinds = |names: &[String]| {
+            if names != self.names {
+                return Err(self.changed("its header is another one".into()));
+            }
+            let kind = |column| match self.levels.get(&column) {
+                Some(levels) => Kind::Category(Levels::fixed(levels)),
+                None => Kind::Number,
+            };
+            Ok((0..names.len()).map(kind).collect())
+        };
+        let reader = RowReader::open(&self.path, Source::open(&self.path)?, kinds)?;
+        Ok(Chunks { file: self.clone(), reader, rows, done: false })
+    }
+
+    fn changed(&self, problem: String) -> DataError {
+        DataError::Changed { file: self.path.clone(), problem }
+    }
+}
+
+/// Blocks of rows of a [`TableFile`]; ends after the first error.
+pub struct Chunks {
+    file: TableFile,
+    reader: RowReader,
+    rows: usize,
+    done: bool,
+}
+
+impl std::fmt::Debug for Chunks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chunks").field("file", &self.file.path).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl Chunks {
+    fn read(&mut self) -> Result<Option<Table>, DataError> {
+        let (file, before) = (&self.file, self.reader.rows());
+        let left = file.rows.saturating_sub(before as usize);
+        let mut values = Vec::new();
+        reserve(&file.path, &mut values, self.rows.min(left).saturating_mul(file.names.len()))?;
+        let mut rows = 0;
+        while rows < self.rows && self.reader.read_row(&mut values)? {
+            if rows == left {
+                return Err(file.changed(format!("it has more than the {} rows it had", file.rows)));
+            }
+            rows += 1;
+        }
+        self.reader.check_missing()?;
+        if rows < self.rows.min(left) {
+            return Err(file.changed(format!("it has {} rows instead of {}", self.reader.rows(), file.rows)));
+        }
+        Ok((rows > 0).then(|| Table {
+            origin: Origin { file: file.path.clone(), rows_before: before, lines_known: self.reader.one_line_a_row() },
+            names: file.names.clone(),
+            rows,
+            values,
+            levels: file.levels.clone(),
+        }))
+    }
+}
+
+impl Iterator for Chunks {
+    type Item = Result<Table, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let item = self.read().transpose();
+        self.done = !matches!(item, Some(Ok(_)));
+        item
+    }
+}

@@ -1,0 +1,355 @@
+//! Cuts a CSV stream into records, in a buffer of fixed size that grows only for a record longer than itself.
+//!
+//! A record without quotes is handed out as it stands; one with quotes is taken apart here, because only that shows where it
+//! ends. A quote opens a quoted field only at the start of the field; elsewhere it is a character like any other.
+
+use crate::error::DataError;
+use crate::source::{Source, read_error};
+use memchr::memchr2;
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+const BLOCK: usize = 256 * 1024;
+
+/// A record longer than this has a quote that is never closed, or is no record.
+const LONGEST_RECORD: usize = 16 * 1024 * 1024;
+
+/// Fields of a record that had quotes, one after the other, without the quotes.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Fields {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn end_field(&mut self) {
+        self.ends.push(self.bytes.len());
+    }
+}
+
+/// One record, without its line end.
+pub(crate) enum Record<'a> {
+    /// No quotes in it: the fields are what stands between commas.
+    Plain(&'a [u8]),
+    /// Taken apart.
+    Quoted(&'a Fields),
+}
+
+impl Record<'_> {
+    pub fn is_blank(&self) -> bool {
+        matches!(self, Record::Plain(text) if text.trim_ascii().is_empty())
+    }
+
+    pub fn field_count(&self) -> usize {
+        match self {
+            Record::Plain(text) => memchr::memchr_iter(b',', text).count() + 1,
+            Record::Quoted(fields) => fields.len(),
+        }
+    }
+
+    /// Calls `visit` with every field in order.
+    pub fn for_each(&self, visit: impl FnMut(&[u8])) {
+        match self {
+            Record::Plain(text) => text.split(|byte| *byte == b',').for_each(visit),
+            Record::Quoted(fields) => fields.iter().for_each(visit),
+        }
+    }
+}
+
+/// What a look at the buffer found.
+enum Found {
+    /// A record without quotes: its length, and that with the line end.
+    Plain { length: usize, used: usize },
+    /// A record with quotes, now in `fields`: its length with the line end, and the line ends in it.
+    Quoted { used: usize, lines: u64 },
+    /// The record goes on beyond the buffer.
+    Unfinished,
+    /// After a closing quote comes something else than a comma.
+    TextAfterQuote,
+    /// The stream ends inside quotes.
+    OpenQuote,
+}
+
+/// The records of a stream.
+pub(crate) struct Records {
+    file: PathBuf,
+    source: Source,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    at_end: bool,
+    line: u64,
+    next_line: u64,
+    record: Option<Range<usize>>,
+    fields: Fields,
+}
+
+impl Records {
+    /// Starts at the first byte after a byte order mark; refuses what is plainly something else than CSV.
+    pub fn new(file: &Path, source: Source) -> Result<Self, DataError> {
+        let mut records = Records {
+            file: file.into(),
+            source,
+            buffer: vec![0; BLOCK],
+            start: 0,
+            end: 0,
+            at_end: false,
+            line: 1,
+            next_line: 1,
+            record: None,
+            fields: Fields::default(),
+        };
+        while !records.at_end && records.end < 8 {
+            records.fill()?;
+        }
+        let head = &records.buffer[..records.end];
+        let other_kind = match head {
+            [b'P', b'K', 3, 4, ..] => "a zip archive or a spreadsheet (.xlsx); export the table as CSV",
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "UTF-16 text; save it as UTF-8",
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', ..] | [b'B', b'Z', b'h', b'1'..=b'9', 0x31, ..] => {
+                "compressed with something else than gzip; unpack it first"
+            }
+            [b'P', b'A', b'R', b'1', ..] => "a Parquet file; export the table as CSV",
+            [0x93, b'N', b'U', b'M', ..] => "a NumPy array; export the table as CSV",
+            _ => "",
+        };
+        if !other_kind.is_empty() {
+            let problem = format!("this is not a CSV file, but looks like {other_kind}");
+            return Err(DataError::BadFile { file: file.into(), problem });
+        }
+        if head.starts_with(b"\xef\xbb\xbf") {
+            records.start = 3;
+        }
+        Ok(records)
+    }
+
+    /// Goes to the next record; false at the end of the stream.
+    pub fn advance(&mut self) -> Result<bool, DataError> {
+        self.line = self.next_line;
+        loop {
+            let rest = &self.buffer[self.start..self.end];
+            if rest.is_empty() && self.at_end {
+                return Ok(false);
+            }
+            let problem = match find_record(rest, self.at_end, &mut self.fields) {
+                Found::Plain { length, used } => {
+                    let text = &rest[..length];
+                    let text = text.strip_suffix(b"\r").unwrap_or(text);
+                    self.record = Some(self.start..self.start + text.len());
+                    self.start += used;
+                    self.next_line += 1;
+                    return Ok(true);
+                }
+                Found::Quoted { used, lines } => {
+                    self.record = None;
+                    self.start += used;
+                    self.next_line += lines;
+                    return Ok(true);
+                }
+                Found::Unfinished if rest.len() < LONGEST_RECORD => {
+                    self.fill()?;
+                    continue;
+                }
+                Found::Unfinished => {
+                    "there is no end within 16 MiB (is a double quote never closed, or is this not a CSV file?)"
+                }
+                Found::TextAfterQuote => {
+                    "text follows a closing double quote (a double quote inside quoted text must be doubled: \"\")"
+                }
+                Found::OpenQuote => "a double quote is opened, but never closed (close it, or remove it)",
+            };
+            return Err(DataError::Quotes { file: self.file.clone(), line: self.line, problem: problem.into() });
+        }
+    }
+
+    /// The record that `advance` went to.
+    pub fn record(&self) -> Record<'_> {
+        match &self.record {
+            Some(range) => Record::Plain(&self.buffer[range.clone()]),
+            None => Record::Quoted(&self.fields),
+        }
+    }
+
+    /// Line at which the record starts, counted from 1.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Reads on behind what is left of the buffer.
+    fn fill(&mut self) -> Result<(), DataError> {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.end == self.buffer.len() {
+            // Doubling keeps the repeated looks at a long record linear in its length.
+            self.buffer.resize(2 * self.end, 0);
+        }
+        loop {
+            match self.source.reader.read(&mut self.buffer[self.end..]) {
+                Ok(0) => self.at_end = true,
+                Ok(count) => self.end += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(read_error(&self.file, self.source.compressed, error)),
+            }
+            return Ok(());
+        }
+    }
+}
+
+/// Looks for the end of the record at the start of `text`, which is all that is left if `last`.
+#[inline]
+fn find_record(text: &[u8], last: bool, fields: &mut Fields) -> Found {
+    match memchr2(b'\n', b'"', text) {
+        Some(length) if text[length] == b'\n' => Found::Plain { length, used: length + 1 },
+        Some(_) => find_quoted(text, last, fields),
+        None if last => Found::Plain { length: text.len(), used: text.len() },
+        None => Found::Unfinished,
+    }
+}
+
+fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> Found {
+    #[derive(PartialEq)]
+    enum State {
+        Start,
+        Plain,
+        InQuotes,
+        AfterQuote,
+    }
+    fields.clear();
+    let (mut state, mut lines) = (State::Start, 1);
+    let mut at = 0;
+    while at < text.len() {
+        let byte = text[at];
+        at += 1;
+        match (&state, byte) {
+            (State::InQuotes, b'"') => state = State::AfterQuote,
+            (State::InQuotes, _) => {
+                lines += u64::from(byte == b'\n');
+                fields.bytes.push(byte);
+            }
+            // A doubled quote: what looked like the closing one stands for a quote in the text.
+            (State::AfterQuote, b'"') if text[at - 2] == b'"' => {
+                fields.bytes.push(b'"');
+                state = State::InQuotes;
+            }
+            (_, b',') => {
+                fields.end_field();
+                state = State::Start;
+            }
+            (_, b'\n') => {
+                if state == State::Plain && fields.bytes.last() == Some(&b'\r') {
+                    fields.bytes.pop();
+                }
+                fields.end_field();
+                return Found::Quoted { used: at, lines };
+            }
+            (State::Start | State::AfterQuote, b' ' | b'\t' | b'\r') => {}
+            (State::AfterQuote, _) => return Found::TextAfterQuote,
+            (State::Start, b'"') => state = State::InQuotes,
+            (State::Start | State::Plain, _) => {
+                fields.bytes.push(byte);
+                state = State::Plain;
+            }
+        }
+    }
+    match (last, state) {
+        (false, _) => Found::Unfinished,
+        (true, State::InQuotes) => Found::OpenQuote,
+        (true, _) => {
+            fields.end_field();
+            Found::Quoted { used: at, lines }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hands out one byte at a time, so that every record crosses the end of what is there.
+    struct Slow(Vec<u8>, usize);
+
+    impl Read for Slow {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            let Some(byte) = self.0.get(self.1) else { return Ok(0) };
+            out[0] = *byte;
+            self.1 += 1;
+            Ok(1)
+        }
+    }
+
+    type Seen = Vec<(u64, Vec<String>)>;
+
+    fn records(reader: impl Read + Send + 'static) -> Result<Seen, DataError> {
+        let source = Source { reader: Box::new(reader), compressed: false, size: None };
+        let mut records = Records::new(Path::new("a.csv"), source)?;
+        let mut all = Vec::new();
+        while records.advance()? {
+            let mut fields = Vec::new();
+            records.record().for_each(|field| fields.push(String::from_utf8_lossy(field).into_owned()));
+            assert_eq!(fields.len(), records.record().field_count());
+            all.push((records.line(), fields));
+        }
+        Ok(all)
+    }
+
+    fn both_ways(text: &str) -> Result<Seen, String> {
+        let fast = records(std::io::Cursor::new(text.as_bytes().to_vec())).map_err(|e| e.to_string());
+        let slow = records(Slow(text.as_bytes().to_vec(), 0)).map_err(|e| e.to_string());
+        assert_eq!(fast, slow);
+        fast
+    }
+
+    #[test]
+    fn quotes_commas_line_ends_and_line_numbers() {
+        let text = "\u{feff}a,\"b,\"\"c\"\"\"\r\n\"x\ny\", \"z\" \r\n1,5\" pipe\r\n\"\",2\n3,";
+        let expected = vec![
+            (1, vec!["a", "b,\"c\""]),
+            (2, vec!["x\ny", "z"]),
+            (4, vec!["1", "5\" pipe"]),
+            (5, vec!["", "2"]),
+            (6, vec!["3", ""]),
+        ];
+        let expected: Vec<(u64, Vec<String>)> =
+            expected.into_iter().map(|(line, fields)| (line, fields.into_iter().map(String::from).collect())).collect();
+        assert_eq!(both_ways(text).unwrap(), expected);
+        assert_eq!(both_ways("").unwrap(), vec![]);
+    }
+
+    #[test]
+    fn quotes_that_do_not_pair_up() {
+        let open = both_ways("a,b\n1,\"x\n2,3\n").unwrap_err();
+        assert!(open.contains("starts at line 2") && open.contains("never closed"), "{open}");
+        let after = both_ways("a,b\n\"x\"y,1\n").unwrap_err();
+        assert!(after.contains("line 2") && after.contains("must be doubled"), "{after}");
+        let apart = both_ways("a,b\n\"x\" \"y\",1\n").unwrap_err();
+        assert!(apart.contains("closing double quote"), "{apart}");
+    }
+
+    #[test]
+    fn a_record_longer_than_the_buffer() {
+        let long = format!("a\n{}\n\"{}\"\n2\n", "1".repeat(3 * BLOCK), "x".repeat(3 * BLOCK));
+        let seen = records(std::io::Cursor::new(long.into_bytes())).unwrap();
+        assert_eq!(seen.iter().map(|(_, fields)| fields[0].len()).collect::<Vec<_>>(), [1, 3 * BLOCK, 3 * BLOCK, 1]);
+        let endless = format!("a\n\"{}", "x\n".repeat(LONGEST_RECORD));
+        let error = records(std::io::Cursor::new(endless.into_bytes())).unwrap_err().to_string();
+        assert!(error.contains("16 MiB"), "{error}");
+    }
+}
