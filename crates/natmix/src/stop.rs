@@ -2,9 +2,9 @@
 //!
 //! The second half of the history is split in two. The drift is the difference of their means, with the standard
 //! error that follows from the larger of the reported and the observed noise. What is still to be gained is taken as
-//! three times the drift, less its error, as for a distance that falls with one over the iterations. The run has
-//! converged when that gain plus the error is below the tolerance, or when the gain is lost in an error of at most four
-//! tolerances: noise alone cannot end a run, it only makes it longer.
+//! three times the drift, as for a distance that falls with one over the iterations. The run has converged when that gain
+//! plus the error is below the tolerance, or when the gain is lost in an error of at most five tolerances: noise alone
+//! cannot end a run, it only makes it longer.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ const FEWEST: usize = 16;
 /// Gain that is still ahead, in units of the drift.
 const AHEAD: f64 = 3.0;
 /// Tolerances of Monte-Carlo error at which a drift that is smaller than its error counts as none.
-const NOISE: f64 = 4.0;
+const NOISE: f64 = 5.0;
 /// Iterations whose mean stands for an iterate when the best one is chosen.
 const WINDOW: usize = 8;
 
@@ -145,7 +145,7 @@ impl History {
 
     pub fn converged(&self, tolerance: f64) -> bool {
         self.drift().is_some_and(|(drift, se)| {
-            let gain = AHEAD * (drift.abs() - se).max(0.0);
+            let gain = AHEAD * drift.abs();
             gain + se <= tolerance || gain <= se && se <= NOISE * tolerance
         })
     }
