@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 const FULL_UP_TO: usize = 300;
 /// Components that `auto` starts with on a density.
 const AUTO_COMPONENTS: usize = 30;
+/// Rows that the diagnostics may look at, all draws together, and their fewest draws.
+const DIAGNOSTIC_ROWS: usize = 400_000_000;
+const FEWEST_DIAGNOSTIC_DRAWS: usize = 1_000;
 /// Fewest points a component by default.
 const FEWEST_DRAWS: usize = 40;
 
@@ -192,7 +195,7 @@ impl Settings {
     }
 
     /// The settings of the engine, for a target of dimension `dim` with its start.
-    pub fn engine(&self, dim: usize, init: (&[f64], &[f64])) -> Result<Config> {
+    pub fn engine(&self, dim: usize, rows: Option<usize>, init: (&[f64], &[f64])) -> Result<Config> {
         let method = if self.method == "auto" { Method::ComponentDraws } else { self.method.parse()? };
         let base = Config::new(method);
         let covariance = match &self.covariance[..] {
@@ -237,6 +240,7 @@ impl Settings {
             max_seconds: self.max_seconds,
             init_mean: self.init_mean.map_or(init.0.to_vec(), |x| vec![x]),
             init_sd: self.init_sd.map_or(init.1.to_vec(), |x| vec![x]),
+            diagnostic_draws: diagnostic_draws(base.diagnostic_draws, rows),
             seed: self.seed,
             threads: self.threads,
             ..base
@@ -244,6 +248,11 @@ impl Settings {
         config.validate()?;
         Ok(config)
     }
+}
+
+/// Draws for the diagnostics: fewer where each costs a pass over many rows.
+fn diagnostic_draws(most: usize, rows: Option<usize>) -> usize {
+    rows.map_or(most, |rows| (DIAGNOSTIC_ROWS / rows.max(1)).clamp(FEWEST_DIAGNOSTIC_DRAWS, most))
 }
 
 fn by_name<T: Copy>(flag: &str, name: &str, choices: &[(&str, T)]) -> Result<T> {

@@ -24,10 +24,13 @@ use std::process::ExitCode;
 
 /// Iterations between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 100;
-/// Draws for scores and leave-one-out.
+/// Draws for scores and leave-one-out, at most and at least.
 const PREDICTIVE_DRAWS: usize = 1_000;
-/// Most log likelihoods that leave-one-out evaluates.
-const LOO_TERMS: usize = 50_000_000;
+const FEWEST_PREDICTIVE_DRAWS: usize = 100;
+/// Products of draws and rows that scores and leave-one-out may take each.
+const PREDICTIVE_TERMS: usize = 20_000_000;
+/// Draws below which leave-one-out has no tail to smooth.
+const FEWEST_TO_SMOOTH: usize = 200;
 /// Numbers of log likelihoods up to which they are kept in draws.zarr.
 const KEPT_LOG_LIKELIHOODS: usize = 20_000_000;
 
@@ -46,7 +49,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let settings = Settings::resolve(args)?;
     let problem = Problem::load(&settings)?;
     let target = problem.target();
-    let mut config = settings.engine(target.dim(), problem.init())?;
+    let mut config = settings.engine(target.dim(), target.num_rows(), problem.init())?;
     let start = settings.init_posterior.as_deref().map(load_start).transpose()?;
     if let Some(start) = &start {
         (config.components, config.covariance) = (start.len(), start.shape());
@@ -202,7 +205,8 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     if let Some(data) = problem.data() {
         let kind = data.regression.kind();
         let table = data.regression.inputs();
-        let few = &z[..(PREDICTIVE_DRAWS * q.dim()).min(z.len())];
+        let count = (PREDICTIVE_TERMS / table.rows()).clamp(FEWEST_PREDICTIVE_DRAWS, PREDICTIVE_DRAWS);
+        let few = &z[..(count * q.dim()).min(z.len())];
         let model_draws = ModelDraws::new(kind, table.features(), few)?;
         scores.0 = Some(score_rows(&model_draws, table, data.regression.outcome(), data)?);
         if let Some(rows) = &data.test {
@@ -210,8 +214,8 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
             let outcome = rows.outcome.as_deref().unwrap_or_default();
             scores.1 = Some(score_rows(&model_draws, table, outcome, data)?);
         }
-        let weighted = natmix::diagnose::weigh_draws(target, q, PREDICTIVE_DRAWS, settings.seed)?;
-        let found = loo(&data.regression, &weighted.draws, &weighted.log_ratios, LOO_TERMS)?;
+        let weighted = natmix::diagnose::weigh_draws(target, q, count.max(FEWEST_TO_SMOOTH), settings.seed)?;
+        let found = loo(&data.regression, &weighted.draws, &weighted.log_ratios, PREDICTIVE_TERMS)?;
         loo_report = Some(Loo {
             elpd: found.elpd,
             se: found.se,
@@ -219,7 +223,7 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
             bad_rows: found.too_large(),
             max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         });
-        if table.rows() * PREDICTIVE_DRAWS <= KEPT_LOG_LIKELIHOODS {
+        if table.rows() * count <= KEPT_LOG_LIKELIHOODS {
             log_likelihood = Some((table.rows(), model_draws.log_likelihood(table, data.regression.outcome())?));
         }
         if kind == natmix_models::Kind::Logistic && scores.0.as_ref().and_then(|scores| scores.auroc) == Some(1.0) {

@@ -1,0 +1,236 @@
+//! Whatever is wrong with the input has a message of its own, exit code 2, and leaves nothing behind.
+
+mod common;
+
+use common::{Folder, gaussian_spec, logistic_table};
+use std::process::Command;
+
+/// Runs `natmix`, expects exit 2, all words in what it says, and a folder that is as it was.
+fn refused(folder: &Folder, args: &str, words: &[&str]) {
+    let before = folder.names();
+    let run = folder.expect(&[2], args);
+    assert_eq!(folder.names(), before, "natmix {args} left something behind");
+    assert_eq!(run.out, "", "natmix {args} printed a result");
+    for word in words {
+        assert!(run.err.contains(word), "natmix {args}: `{word}` is not in\n{}", run.err);
+    }
+    assert!(!run.err.contains("panicked"), "{}", run.err);
+}
+
+/// Fits `model` to a table and expects to be refused.
+fn refused_table(test: &str, model: &str, table: &str, words: &[&str]) {
+    let folder = Folder::new(test);
+    folder.write("table.csv", table);
+    refused(&folder, &format!("fit {model} --data table.csv --outcome y --out fit"), words);
+}
+
+#[test]
+fn missing_file() {
+    let folder = Folder::new("missing");
+    refused(&folder, "fit logistic --data nowhere.csv --outcome y --out fit", &["nowhere.csv", "No such file"]);
+    refused(&folder, "fit density --spec nowhere.json --out fit", &["nowhere.json", "No such file"]);
+    refused(&folder, "fit --config nowhere.toml --out fit", &["nowhere.toml", "No such file"]);
+    refused(&folder, "predict --posterior nowhere --data nowhere.csv", &["nowhere", "No such file"]);
+    refused(&folder, "report nowhere", &["nowhere", "No such file"]);
+}
+
+#[test]
+fn empty_file() {
+    refused_table("empty", "logistic", "", &["table.csv", "empty"]);
+    refused_table("no-rows", "logistic", "x,y\n", &["table.csv", "no row"]);
+}
+
+#[test]
+fn no_header() {
+    refused_table("no-header", "logistic", "1,0\n2,1\n3,0\n", &["header is missing", "`1,0`"]);
+}
+
+#[test]
+fn unknown_column() {
+    let folder = Folder::new("column");
+    folder.write("table.csv", "x,z\n1,0\n2,1\n");
+    let fit = "fit logistic --data table.csv --out fit";
+    refused(&folder, &format!("{fit} --outcome y"), &["no column `y`", "outcome", "`x`, `z`"]);
+    refused(&folder, &format!("{fit} --outcome z --weights w"), &["no column `w`", "weights"]);
+    refused(&folder, &format!("{fit} --outcome z --categorical town"), &["no column `town`"]);
+}
+
+#[test]
+fn text_in_a_number_column() {
+    let words = ["row 2 (line 3)", "column `x`", "`tall` is not a number", "--categorical x"];
+    refused_table("text", "linear", "x,y\n1,0\ntall,1\n3,2\n", &words);
+    refused_table("ragged", "linear", "x,y\n1,0\n2,1,5\n", &["row 2", "3 fields", "the header has 2"]);
+}
+
+#[test]
+fn missing_values_are_counted() {
+    let words = ["3 missing values", "`x` (2)", "`y` (1)", "row 1"];
+    refused_table("nan", "linear", "x,y\nNaN,0\n,1\n3,NA\n4,1\n", &words);
+    refused_table("inf", "linear", "x,y\n1,0\ninf,1\n3,2\n", &["row 2", "column `x`", "infinite"]);
+}
+
+#[test]
+fn constant_outcome() {
+    for model in ["logistic", "linear", "poisson", "softmax"] {
+        refused_table("constant", model, "x,y\n1,1\n2,1\n3,1\n", &["`y`", "always 1"]);
+    }
+}
+
+#[test]
+fn one_row_cannot_be_standardised() {
+    refused_table("one-row", "linear", "x,y\n1,2\n", &["only one row", "--no-standardize"]);
+}
+
+#[test]
+fn outcomes_that_the_model_does_not_have() {
+    refused_table("negative", "poisson", "x,y\n1,2\n2,-1\n3,0\n", &["row 2", "`y`", "-1"]);
+    refused_table("fraction", "poisson", "x,y\n1,2\n2,0.5\n3,0\n", &["row 2", "`y`", "0.5"]);
+    refused_table("not-binary", "logistic", "x,y\n1,0\n2,1\n3,2\n", &["row 3", "`y`", "2"]);
+}
+
+#[test]
+fn predictions_with_other_columns() {
+    let folder = Folder::new("other-columns");
+    folder.write("table.csv", logistic_table(50, 1));
+    folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
+    folder.write("more.csv", "a,b,c\n1,2,3\n");
+    folder.write("fewer.csv", "a\n1\n");
+    let predict = "predict --posterior fit --out predictions.csv";
+    refused(&folder, &format!("{predict} --data more.csv"), &["not fitted with `c`"]);
+    refused(&folder, &format!("{predict} --data fewer.csv"), &["`b` is missing"]);
+}
+
+#[test]
+fn unwritable_output() {
+    let folder = Folder::new("unwritable");
+    folder.write("table.csv", logistic_table(50, 1));
+    folder.write("taken", "a file");
+    let fit = "fit logistic --data table.csv --outcome y";
+    refused(&folder, &format!("{fit} --out taken"), &["cannot create taken"]);
+    refused(&folder, &format!("{fit} --out taken/fit"), &["cannot create taken/fit"]);
+    assert_eq!(folder.read("taken"), b"a file");
+    folder.expect(&[0, 1], &format!("{fit} --out fit --quiet"));
+    refused(&folder, "sample --posterior fit --out nowhere/draws.csv", &["cannot write nowhere/draws.csv"]);
+}
+
+#[test]
+fn damaged_posterior() {
+    let folder = Folder::new("damaged");
+    folder.write("table.csv", logistic_table(50, 1));
+    folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
+    let whole = folder.read("fit/posterior.safetensors");
+    let mut scrambled = whole.clone();
+    scrambled[whole.len() / 3..][..8].fill(0xff);
+    for bytes in [&whole[..whole.len() / 2], b"", b"not a posterior", &scrambled] {
+        folder.write("fit/posterior.safetensors", bytes);
+        for command in ["predict --data table.csv", "sample -n 3"] {
+            refused(&folder, &format!("{command} --posterior fit --out result.csv"), &["posterior.safetensors"]);
+        }
+    }
+    folder.write("fit/report.json", "{}");
+    refused(&folder, "report fit", &["report.json", "not a report"]);
+}
+
+#[test]
+fn a_trace_on_a_full_disk() {
+    let folder = Folder::new("full");
+    folder.write("table.csv", logistic_table(50, 1));
+    std::fs::create_dir(folder.path("fit")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", folder.path("fit/trace.jsonl")).unwrap();
+    let words = ["trace.jsonl", "No space left"];
+    refused(&folder, "fit logistic --data table.csv --outcome y --out fit", &words);
+    let left: Vec<_> = std::fs::read_dir(folder.path("fit")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A limit on the size of files stands for a disk that fills up while results are written.
+#[test]
+fn results_on_a_full_disk() {
+    let folder = Folder::new("limit");
+    folder.write("table.csv", logistic_table(50, 1));
+    for blocks in [1, 8, 64] {
+        let args = "fit logistic --data table.csv --outcome y --out fit";
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {args}");
+        let mut command = Command::new("bash");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_natmix")]).current_dir(folder.path(""));
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{blocks} blocks: {err}");
+        assert!(err.contains("cannot write") || err.contains("File too large"), "{blocks} blocks: {err}");
+        assert_eq!(folder.names(), ["table.csv"], "{blocks} blocks");
+    }
+}
+
+#[test]
+fn a_failed_run_keeps_an_earlier_one() {
+    let folder = Folder::new("keeps");
+    folder.write("table.csv", logistic_table(50, 1));
+    folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
+    let before = folder.read("fit/posterior.safetensors");
+    refused(&folder, "fit logistic --data table.csv --outcome nothing --out fit", &["no column `nothing`"]);
+    refused(&folder, "fit logistic --data table.csv --outcome y --out fit --resume", &["nothing was interrupted"]);
+    assert!(folder.read("fit/posterior.safetensors") == before);
+    assert!(!folder.read("fit/trace.jsonl").is_empty());
+}
+
+#[test]
+fn options_that_make_no_sense() {
+    let folder = Folder::new("options");
+    folder.write("table.csv", logistic_table(50, 1));
+    folder.write("target.json", gaussian_spec(0.0, 1.0));
+    refused(&folder, "fit logistic --nonsense 3", &["--nonsense", "Usage"]);
+    refused(&folder, "fit wizardry", &["wizardry", "possible values"]);
+    refused(&folder, "fit --out fit", &["no model", "logistic"]);
+    refused(&folder, "fit density --out fit", &["--spec"]);
+    refused(&folder, "fit logistic --outcome y --out fit", &["--data"]);
+    refused(&folder, "fit logistic --data table.csv --out fit", &["--outcome"]);
+    let fit = "fit logistic --data table.csv --outcome y --out fit";
+    let cases = [
+        ("--prior-sd -1", "--prior-sd"),
+        ("--prior-sd 0", "--prior-sd"),
+        ("--prior-sd NaN", "--prior-sd"),
+        ("--noise-sd 1", "--noise-sd goes with linear"),
+        ("--exposure a", "--exposure goes with poisson"),
+        ("--components many", "--components many"),
+        ("--components 0", "components"),
+        ("--covariance round", "not one of full, diag"),
+        ("--method magic", "magic"),
+        ("--rule golden", "not one of"),
+        ("--draws lots", "not one of"),
+        ("--entropy-trick maybe", "not one of"),
+        ("--draws-per-component 0", "draws"),
+        ("--tolerance -1", "tolerance"),
+        ("--rate 0", "rate"),
+        ("--init-sd 0", "init"),
+        ("--minibatch 0", "minibatch"),
+        ("--seed x", "--seed"),
+        ("--resume", "nothing was interrupted"),
+        ("--init-posterior nowhere", "nowhere"),
+    ];
+    for (option, word) in cases {
+        refused(&folder, &format!("{fit} {option}"), &[word]);
+    }
+    refused(&folder, "fit linear --data table.csv --outcome a --noise-sd 0 --out fit", &["noise"]);
+    refused(&folder, "fit linear --data table.csv --outcome a --noise-sd -2 --out fit", &["noise"]);
+}
+
+#[test]
+fn settings_and_densities_that_are_none() {
+    let folder = Folder::new("files");
+    folder.write("bad.toml", "model = 'logistic'\nwizardry = 3\n");
+    refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "wizardry"]);
+    folder.write("bad.toml", "model = [");
+    refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "not a settings file"]);
+    let specs = [
+        ("{", "bad.json"),
+        ("{\"kind\": \"cube\", \"dim\": 2}", "cube"),
+        ("{\"kind\": \"funnel\", \"dim\": 0, \"sd0\": 3.0, \"init\": {\"mean\": 0.0, \"sd\": 1.0}}", "dim"),
+        ("{\"kind\": \"funnel\", \"dim\": 3, \"sd0\": -3.0, \"init\": {\"mean\": 0.0, \"sd\": 1.0}}", "sd0"),
+    ];
+    for (spec, word) in specs {
+        folder.write("bad.json", spec);
+        refused(&folder, "fit density --spec bad.json --out fit", &["bad.json is not a density", word]);
+    }
+    folder.write("bad.json", gaussian_spec(0.0, -1.0));
+    refused(&folder, "fit density --spec bad.json --out fit", &["bad.json is not a density"]);
+}
