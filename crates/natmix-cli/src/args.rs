@@ -98,6 +98,8 @@ pub struct DemoArgs {
 
 /// `natmix fit`. What is not given comes from `--config`, and then from the defaults named here.
 #[derive(Debug, Args)]
+// -1 is a bad value with a message of its own, not an unknown option.
+#[command(allow_negative_numbers = true)]
 pub struct FitArgs {
     /// Model; may stand in --config instead
     pub model: Option<ModelKind>,

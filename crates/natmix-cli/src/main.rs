@@ -32,7 +32,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Predict(args) => commands::predict::run(args),
         Command::Sample(args) => commands::sample::run(args),
         Command::Report(args) => commands::report::run(args),
-        Command::Demo(_) => anyhow::bail!("not here yet"),
+        Command::Demo(args) => commands::demo::run(args),
         Command::Methods => {
             print!("{}", commands::methods::list());
             Ok(ExitCode::SUCCESS)

@@ -1,9 +1,9 @@
 //! What a fit reports: `report.json`, and the pictures and the page made from it.
 
-mod figure;
+pub mod figure;
 mod figures;
-mod html;
-mod number;
+pub mod html;
+pub mod number;
 pub mod page;
 
 use serde::{Deserialize, Serialize};

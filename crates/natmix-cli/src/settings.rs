@@ -20,7 +20,8 @@ const FEWEST_DIAGNOSTIC_DRAWS: usize = 1_000;
 /// Fewest points a component by default.
 const FEWEST_DRAWS: usize = 40;
 
-/// Everything that determines a fit. A file with these names repeats it.
+/// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder and threads, which
+/// change no result, are read but not written: the same fit leaves the same bytes wherever it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -37,6 +38,7 @@ pub struct Settings {
     pub intercept: bool,
     pub prior_sd: f64,
     pub noise_sd: Option<f64>,
+    #[serde(skip_serializing)]
     pub out: PathBuf,
     pub method: String,
     pub components: String,
@@ -55,6 +57,7 @@ pub struct Settings {
     pub init_sd: Option<f64>,
     pub init_posterior: Option<PathBuf>,
     pub seed: u64,
+    #[serde(skip_serializing)]
     pub threads: usize,
 }
 

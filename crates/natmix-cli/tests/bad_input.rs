@@ -223,7 +223,7 @@ fn settings_and_densities_that_are_none() {
     refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "not a settings file"]);
     let specs = [
         ("{", "bad.json"),
-        ("{\"kind\": \"cube\", \"dim\": 2}", "cube"),
+        ("{\"kind\": \"cube\", \"dim\": 2, \"init\": {\"mean\": 0.0, \"sd\": 1.0}}", "cube"),
         ("{\"kind\": \"funnel\", \"dim\": 0, \"sd0\": 3.0, \"init\": {\"mean\": 0.0, \"sd\": 1.0}}", "dim"),
         ("{\"kind\": \"funnel\", \"dim\": 3, \"sd0\": -3.0, \"init\": {\"mean\": 0.0, \"sd\": 1.0}}", "sd0"),
     ];

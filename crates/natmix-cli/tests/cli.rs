@@ -191,7 +191,8 @@ fn help_teaches() {
     for option in fit.split("\n      --").skip(1) {
         let takes_value = option.lines().next().unwrap().contains('<');
         // What has no default is left out of the fit when it is not given.
-        let optional = "data outcome test spec categorical weights offset exposure max-evals max-seconds init-posterior config";
+        let optional =
+            "data outcome test spec categorical weights offset exposure max-evals max-seconds init-posterior config";
         let name = option.split([' ', '\n']).next().unwrap();
         let known = optional.split(' ').any(|optional| optional == name);
         assert!(!takes_value || known || option.contains("[default:"), "--{name} does not say its default");
@@ -320,7 +321,10 @@ fn published(name: &str, elbo: f64, within: f64, evals: f64, codes: &[i32]) {
     let report = folder.report("fit");
     let (found, se) = (number(&report, "/elbo/mean"), number(&report, "/elbo/se"));
     let (points, seconds) = (number(&report, "/evals/points"), number(&report, "/seconds"));
-    println!("{name}: ELBO {found} +- {se}, {points} evaluations, {seconds} s, k-hat {}, ESS {}", report["k_hat"], report["ess"]);
+    println!(
+        "{name}: ELBO {found} +- {se}, {points} evaluations, {seconds} s, k-hat {}, ESS {}",
+        report["k_hat"], report["ess"]
+    );
     assert!((found - elbo).abs() < within + 3.0 * se, "{name}: ELBO {found} +- {se}, expected {elbo}");
     assert!(report["stop"]["converged"] == true, "{name}: {}", report["stop"]);
     assert!(points <= evals, "{name}: {points} evaluations");

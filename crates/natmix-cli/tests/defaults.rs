@@ -32,7 +32,8 @@ const LSD: &str = "x,y\n1.17,78.93\n2.97,58.2\n3.26,67.47\n4.69,37.47\n5.83,45.6
 fn a_steep_line_through_seven_points() {
     let folder = Folder::new("lsd");
     folder.write("lsd.csv", LSD);
-    let ones = LSD.lines().map(|line| if line.starts_with('x') { format!("one,{line}\n") } else { format!("1,{line}\n") });
+    let ones =
+        LSD.lines().map(|line| if line.starts_with('x') { format!("one,{line}\n") } else { format!("1,{line}\n") });
     folder.write("ones.csv", ones.collect::<String>());
     // The intercept's prior is ten times wider than asked for; as a column of ones it is exactly N(0, 100^2).
     let fits = [
@@ -45,7 +46,10 @@ fn a_steep_line_through_seven_points() {
         folder.expect(&[0, 1], &format!("fit linear --data {options} --outcome y --out {name} --quiet"));
         let report = folder.report(name);
         let (intercept, slope) = (number(&report, "/parameters/0/mean"), number(&report, "/parameters/1/mean"));
-        assert!((slope + 9.0).abs() < 0.5 && (intercept - 89.0).abs() < 2.5, "{name}: slope {slope}, intercept {intercept}");
+        assert!(
+            (slope + 9.0).abs() < 0.5 && (intercept - 89.0).abs() < 2.5,
+            "{name}: slope {slope}, intercept {intercept}"
+        );
         let sigma = number(&report, "/parameters/2/mean");
         assert!(sigma > 4.0 && sigma < 12.0, "{name}: noise {sigma}");
         assert!(report["stop"]["converged"] == true, "{name}: {}", report["stop"]);
@@ -73,7 +77,9 @@ fn many_rows() {
     }
     let folder = Folder::new("many");
     let without = |column: usize| -> String {
-        let keep = |line: &str| line.split(',').enumerate().filter(|f| f.0 != column).map(|f| f.1).collect::<Vec<_>>().join(",");
+        let keep = |line: &str| {
+            line.split(',').enumerate().filter(|f| f.0 != column).map(|f| f.1).collect::<Vec<_>>().join(",")
+        };
         table.lines().map(|line| keep(line) + "\n").collect()
     };
     folder.write("logistic.csv", without(FEATURES + 1));
@@ -94,7 +100,10 @@ fn many_rows() {
     }
     // Steps with all of the natural gradient, from a start that is far off.
     let far = "--method ngvi --rate 1 --init-mean 3 --init-sd 10";
-    folder.expect(&[0, 1], &format!("fit poisson --data poisson.csv --outcome count {far} --max-evals 4000 --quiet --out far"));
+    folder.expect(
+        &[0, 1],
+        &format!("fit poisson --data poisson.csv --outcome count {far} --max-evals 4000 --quiet --out far"),
+    );
     for sd in folder.posterior("far").mixture.components()[0].sd() {
         assert!(sd.is_finite() && sd > 0.0, "sd {sd}");
     }
@@ -166,6 +175,8 @@ fn a_large_k_hat_is_said() {
         assert!(run.out.contains(words), "`{words}` in\n{}", run.out);
     }
     let report = folder.report("fit");
-    assert!(report["verdict"]["trusted"] == false && report["verdict"]["reasons"].as_array().is_some_and(|r| !r.is_empty()));
+    assert!(
+        report["verdict"]["trusted"] == false && report["verdict"]["reasons"].as_array().is_some_and(|r| !r.is_empty())
+    );
     assert!(String::from_utf8(folder.read("fit/report.html")).unwrap().contains("Do not rely on it"));
 }

@@ -8,12 +8,14 @@
 //! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | what a posterior says about rows |
 #![forbid(unsafe_code)]
 
+pub mod datasets;
 pub mod design;
 pub mod draws;
 pub mod error;
 pub mod idx;
 pub mod linear;
 pub mod loo;
+pub mod network;
 mod normal_equations;
 pub mod npy;
 pub mod observations;
@@ -30,6 +32,7 @@ pub use draws::{Draws, Inputs};
 pub use error::DataError;
 pub use linear::Linear;
 pub use loo::Loo;
+pub use network::Network;
 pub use observations::Observations;
 pub use predict::{Predictions, predict};
 pub use regression::{Kind, Regression};

@@ -60,13 +60,30 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
         data.warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
     }
 
-    let out = Folder::open(&settings.out)?;
     let resumed = match args.resume {
         true => Some(resume_from(&settings.out, &config)?),
         false => None,
     };
-    let trace = out.trace(args.resume)?;
-    let mut trace = TraceWriter::new(BufWriter::new(trace), out.path(files::TRACE).display().to_string());
+    let out = Folder::open(&settings.out, args.resume)?;
+    let done = fit_into(&out, args, &settings, &problem, config, start, resumed);
+    if done.is_err() {
+        out.discard();
+    }
+    done
+}
+
+fn fit_into(
+    out: &Folder,
+    args: &FitArgs,
+    settings: &Settings,
+    problem: &Problem,
+    config: natmix::Config,
+    start: Option<Mixture>,
+    resumed: Option<natmix::State>,
+) -> Result<ExitCode> {
+    let trace_path = out.path(files::TRACE);
+    let mut trace_file = BufWriter::new(out.trace()?);
+    let mut trace = TraceWriter::new(&mut trace_file, trace_path.display().to_string());
     let mut bar = Bar::new(args.quiet, settings.max_evals);
     let mut checkpoints = Checkpointer::new(out.path(files::CHECKPOINT), CHECKPOINT_EVERY);
     let mut cancel = Cancel::default();
@@ -74,7 +91,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     // A second fit in one process has the handler already; there is only one here.
     let _ = ctrlc::set_handler(move || handle.cancel());
 
-    let mut fit = Fit::new(target, config.clone());
+    let mut fit = Fit::new(problem.target(), config);
     if let Some(state) = resumed {
         fit = fit.resume(state);
     } else if let Some(start) = start {
@@ -84,27 +101,21 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     for observer in observers {
         fit = fit.observe(observer);
     }
-    let fitted = match fit.run() {
-        Ok(fitted) => fitted,
-        Err(error) => {
-            out.discard();
-            return Err(error.into());
-        }
-    };
+    let fitted = fit.run()?;
     bar.finish();
-    drop(trace);
     let interrupted = fitted.stop.reason == StopReason::Cancelled;
     if let Some(error) = &fitted.observer_error {
-        out.discard();
         bail!("{error}");
     }
+    // Dropping a buffer would pass over what its last write says.
+    trace_file.flush().with_context(|| format!("cannot write {}", trace_path.display()))?;
     if interrupted {
         let checkpoint = Checkpoint { state: fitted.state.clone(), config: fitted.config.clone() };
         checkpoint.save(&out.path(files::CHECKPOINT))?;
     } else {
         let _ = fs::remove_file(out.path(files::CHECKPOINT));
     }
-    let report = write_results(&out, &problem, &settings, &fitted)?;
+    let report = write_results(out, problem, settings, &fitted)?;
 
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -146,46 +157,68 @@ fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
 /// The folder of a fit; opened before the run, so that a place that cannot be written is known at once.
 struct Folder {
     dir: PathBuf,
+    /// Where results are put together; they move to `dir` when all are complete.
+    stage: PathBuf,
     /// Whether it is new, so that an error leaves nothing behind.
     created: bool,
+    /// Whether an interrupted run goes on in it; an error then leaves what that run had saved.
+    resumed: bool,
 }
 
 impl Folder {
-    fn open(dir: &Path) -> Result<Self> {
+    fn open(dir: &Path, resumed: bool) -> Result<Self> {
         let created = !dir.exists();
-        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        Ok(Self { dir: dir.to_owned(), created })
+        let stage = dir.join(".part");
+        // A killed run may have left one.
+        let _ = fs::remove_dir_all(&stage);
+        fs::create_dir_all(&stage).with_context(|| format!("cannot create {}", dir.display()))?;
+        Ok(Self { dir: dir.to_owned(), stage, created, resumed })
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    fn trace(&self, append: bool) -> Result<File> {
+    fn trace(&self) -> Result<File> {
         let path = self.path(files::TRACE);
         let mut options = fs::OpenOptions::new();
-        let options = if append { options.append(true) } else { options.write(true).truncate(true) };
+        let options = if self.resumed { options.append(true) } else { options.write(true).truncate(true) };
         options.create(true).open(&path).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Takes back what a failed run has written.
     fn discard(&self) {
-        let _ = fs::remove_file(self.path(files::TRACE));
-        let _ = fs::remove_file(self.path(files::CHECKPOINT));
+        let _ = fs::remove_dir_all(&self.stage);
+        if !self.resumed {
+            let _ = fs::remove_file(self.path(files::TRACE));
+            let _ = fs::remove_file(self.path(files::CHECKPOINT));
+        }
         if self.created {
             let _ = fs::remove_dir(&self.dir);
         }
     }
 
-    /// Writes a file whole or not at all.
+    /// Writes a file for [`Folder::publish`] to move.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let (path, part) = (self.path(name), self.path(&format!("{name}.part")));
-        let written = File::create(&part).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-        let written = written.and_then(|()| fs::rename(&part, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        written.with_context(|| format!("cannot write {}", path.display()))
+        let written = File::create(self.stage.join(name))
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
+        written.with_context(|| format!("cannot write {}", self.path(name).display()))
+    }
+
+    /// Moves the results to their place.
+    fn publish(&self) -> Result<()> {
+        let moved = || -> std::io::Result<()> {
+            for entry in fs::read_dir(&self.stage)? {
+                let (entry, place) = entry.map(|entry| (entry.path(), self.dir.join(entry.file_name())))?;
+                // A folder cannot be renamed over one that is not empty.
+                if place.is_dir() {
+                    fs::remove_dir_all(&place)?;
+                }
+                fs::rename(entry, place)?;
+            }
+            fs::remove_dir(&self.stage)
+        };
+        moved().with_context(|| format!("cannot write in {}", self.dir.display()))
     }
 }
 
@@ -259,7 +292,8 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
         stop: Stop { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
         seed: settings.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        config: json!({"settings": settings, "engine": fitted.config}),
+        // The number of threads never changes a result, so it is no part of one.
+        config: json!({"settings": settings, "engine": natmix::Config { threads: 0, ..fitted.config.clone() }}),
         train: scores.0,
         test: scores.1,
         loo: loo_report,
@@ -269,13 +303,14 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
         "memory": problem.data().map(|data| &data.memory),
     });
     let posterior = Posterior { mixture: q.clone(), parameter_names: target.parameter_names(), details };
-    posterior.save(&out.path(files::POSTERIOR))?;
-    store(&draws, log_likelihood.as_ref()).write(&out.path(files::DRAWS))?;
+    posterior.save(&out.stage.join(files::POSTERIOR))?;
+    store(&draws, log_likelihood.as_ref()).write(&out.stage.join(files::DRAWS))?;
     out.write(files::CONFIG, toml::to_string_pretty(settings)?.as_bytes())?;
     out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
     let trace = read_trace(&out.path(files::TRACE))?;
-    report::page::write_page(&out.dir, &report, &trace, &draws)
+    report::page::write_page(&out.stage, &report, &trace, &draws)
         .with_context(|| format!("cannot write the page in {}", out.dir.display()))?;
+    out.publish()?;
     Ok(report)
 }
 

@@ -4,6 +4,7 @@
 //! same marks. Coordinates are pixels from the top left corner. Colours stand in one table, [`TONES`], for all three.
 
 pub mod axis;
+pub mod contour;
 pub mod png;
 pub mod svg;
 pub mod text;
@@ -135,6 +136,8 @@ pub enum Mark {
     Area { points: Vec<Point>, ink: Ink, opacity: f64 },
     /// Filled circles, all of one look.
     Dots { centres: Vec<Point>, radius: f64, ink: Ink, opacity: f64 },
+    /// A heat map: colours with opacity, row after row from the top, smoothed between their centres.
+    Raster { corner: Point, width: f64, height: f64, columns: usize, colours: Vec<[u8; 4]> },
     /// Text.
     Text(Label),
 }
@@ -189,6 +192,12 @@ impl Scene {
         self.marks.push(Mark::Dots { centres: finite(centres), radius, ink, opacity });
     }
 
+    /// Paints a heat map between two corners.
+    pub fn raster(&mut self, corner: Point, (x1, y1): Point, columns: usize, colours: Vec<[u8; 4]>) {
+        let (width, height) = (x1 - corner.0, y1 - corner.1);
+        self.marks.push(Mark::Raster { corner, width, height, columns, colours });
+    }
+
     /// Writes a text, if its place is finite.
     pub fn text(&mut self, label: Label) {
         if label.at.0.is_finite() && label.at.1.is_finite() {
@@ -204,6 +213,7 @@ impl Scene {
                 Mark::Lines { paths, .. } => paths.iter_mut().for_each(shift),
                 Mark::Area { points, .. } => shift(points),
                 Mark::Dots { centres, .. } => shift(centres),
+                Mark::Raster { corner, .. } => *corner = (corner.0 + dx, corner.1 + dy),
                 Mark::Text(label) => label.at = (label.at.0 + dx, label.at.1 + dy),
             }
             mark

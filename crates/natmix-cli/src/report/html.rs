@@ -25,9 +25,29 @@ fn is_unsafe(c: char) -> bool {
     matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
+/// Bytes as the text that a `data:` address holds.
+pub fn base64(bytes: &[u8]) -> String {
+    const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits = group.iter().chain([0, 0].iter()).take(3).fold(0, |bits, byte| bits << 8 | usize::from(*byte));
+        for place in 0..4 {
+            let sign = char::from(SIGNS[bits >> (18 - 6 * place) & 63]);
+            text.push(if place <= group.len() { sign } else { '=' });
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_become_base64() {
+        let texts = ["", "f", "fo", "foo", "foobar"].map(|text| base64(text.as_bytes()));
+        assert_eq!(texts, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYmFy"]);
+    }
 
     #[test]
     fn markup_and_tricks_become_text() {

@@ -53,7 +53,6 @@ fn html(report: &Report, pictures: &[Picture]) -> String {
         let cards: String = names.iter().filter_map(|name| find(name)).map(card).collect();
         if cards.is_empty() { cards } else { format!("<div class=\"row\">{cards}</div>") }
     };
-    let title = escape(&report.model.summary);
     let body = [
         header(report),
         verdict(report),
@@ -66,6 +65,12 @@ fn html(report: &Report, pictures: &[Picture]) -> String {
         tables::settings(report),
     ]
     .concat();
+    document(&report.model.summary, &body)
+}
+
+/// A whole page from its title and its body, with the style of a report.
+pub fn document(title: &str, body: &str) -> String {
+    let title = escape(title);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

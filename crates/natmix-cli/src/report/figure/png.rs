@@ -1,6 +1,9 @@
 //! Paints a scene as PNG: twice its size in pixels, on light ground, with the font inside the binary.
 
-use tiny_skia::{Color, FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform};
+use tiny_skia::{
+    Color, ColorU8, FillRule, FilterQuality, LineJoin, Paint, Path, PathBuilder, Pattern, Pixmap, Rect, SpreadMode,
+    Stroke, StrokeDash, Transform,
+};
 
 use super::{Anchor, Ink, Label, Mark, Point, Scene, text};
 
@@ -29,6 +32,34 @@ pub fn encode(scene: &Scene) -> std::io::Result<Vec<u8>> {
     Ok(file)
 }
 
+/// A heat map alone, a pixel a cell.
+pub fn encode_raster(columns: usize, colours: &[[u8; 4]]) -> std::io::Result<Vec<u8>> {
+    let mut file = Vec::new();
+    let rows = colours.len().checked_div(columns).unwrap_or(0);
+    let mut encoder = png::Encoder::new(&mut file, columns as u32, rows as u32);
+    encoder.set_color(png::ColorType::Rgba);
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(colours.as_flattened()));
+    written.map_err(|error| std::io::Error::other(error.to_string()))?;
+    Ok(file)
+}
+
+fn paint_raster(ground: &mut Pixmap, (x, y): Point, (width, height): Point, columns: usize, colours: &[[u8; 4]]) {
+    let rows = colours.len().checked_div(columns).unwrap_or(0);
+    let (Some(mut cells), Some(rect)) =
+        (Pixmap::new(columns as u32, rows as u32), Rect::from_xywh(x as f32, y as f32, width as f32, height as f32))
+    else {
+        return;
+    };
+    for (cell, [r, g, b, a]) in cells.pixels_mut().iter_mut().zip(colours) {
+        *cell = ColorU8::from_rgba(*r, *g, *b, *a).premultiply();
+    }
+    let place = Transform::from_scale(rect.width() / columns as f32, rect.height() / rows as f32)
+        .post_translate(rect.x(), rect.y());
+    let shader = Pattern::new(cells.as_ref(), SpreadMode::Pad, FilterQuality::Bilinear, 1.0, place);
+    let paint = Paint { shader, ..Paint::default() };
+    ground.fill_rect(rect, &paint, Transform::from_scale(ZOOM, ZOOM), None);
+}
+
 fn paint_mark(ground: &mut Pixmap, mark: &Mark) {
     let zoom = Transform::from_scale(ZOOM, ZOOM);
     match mark {
@@ -52,6 +83,9 @@ fn paint_mark(ground: &mut Pixmap, mark: &Mark) {
                     ground.fill_path(&dot, &paint, FillRule::Winding, zoom, None);
                 }
             }
+        }
+        Mark::Raster { corner, width, height, columns, colours } => {
+            paint_raster(ground, *corner, (*width, *height), *columns, colours);
         }
         Mark::Text(label) => paint_text(ground, label),
     }

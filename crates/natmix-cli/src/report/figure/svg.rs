@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use super::{Anchor, Label, Mark, Point, Scene, TONES};
-use crate::report::html::escape;
+use super::{Anchor, Label, Mark, Point, Scene, TONES, png};
+use crate::report::html::{base64, escape};
 
 /// The element for use inside HTML.
 pub fn inline(scene: &Scene) -> String {
@@ -72,6 +72,16 @@ fn push(out: &mut String, mark: &Mark) {
             *out += "</g>";
         }
         Mark::Area { .. } | Mark::Dots { .. } => {}
+        Mark::Raster { corner: (x, y), width, height, columns, colours } => {
+            // A map that cannot be encoded has no pixel to show.
+            let Ok(file) = png::encode_raster(*columns, colours) else { return };
+            let [x, y, width, height] = [*x, *y, *width, *height].map(pixels);
+            *out += &format!(
+                "<image x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" preserveAspectRatio=\"none\" \
+                 href=\"data:image/png;base64,{}\"/>",
+                base64(&file)
+            );
+        }
         Mark::Text(label) => push_text(out, label),
     }
 }

@@ -1,8 +1,9 @@
 //! The joint density of two parameters, and its contours.
 //!
-//! The kernel of a draw is a product of two normals, as wide as those of both marginals; a contour is found cell by cell.
+//! The kernel of a draw is a product of two normals, as wide as those of both marginals.
 
 use super::density::{Density, blur};
+use crate::report::figure::contour::contour;
 
 /// A joint density of two parameters on a square grid, `SIDE` points a side, x first.
 pub struct Joint {
@@ -48,26 +49,7 @@ impl Joint {
 
     /// The line along which the height is `level`, as short pieces in shares of the square.
     pub fn contour(&self, level: f64) -> Vec<[(f64, f64); 2]> {
-        let side = Self::SIDE;
-        let scale = 1.0 / (side - 1) as f64;
-        let mut pieces = Vec::new();
-        for (row, column) in (0..side - 1).flat_map(|row| (0..side - 1).map(move |column| (row, column))) {
-            // Around the cell, each edge from one corner to the next.
-            let corners = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(dx, dy)| (column + dx, row + dy));
-            let height = |(x, y): (usize, usize)| self.heights[y * side + x];
-            let mut crossings = Vec::with_capacity(4);
-            for i in 0..4 {
-                let (a, b) = (corners[i], corners[(i + 1) % 4]);
-                let (ha, hb) = (height(a), height(b));
-                if (ha >= level) != (hb >= level) {
-                    let t = (level - ha) / (hb - ha);
-                    let mix = |a: usize, b: usize| (a as f64 + t * (b as f64 - a as f64)) * scale;
-                    crossings.push((mix(a.0, b.0), mix(a.1, b.1)));
-                }
-            }
-            pieces.extend(crossings.chunks_exact(2).map(|pair| [pair[0], pair[1]]));
-        }
-        pieces
+        contour(&self.heights, Self::SIDE, level)
     }
 }
 
