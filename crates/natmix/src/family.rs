@@ -3,16 +3,17 @@
 //! A component is held as mean `m`, precision `S` and the factor `L` of `S = L L'`. Then a log density is
 //! a product with `L'` and a draw is a solve with it: no inverse is ever formed.
 
+pub(crate) mod block;
 pub mod diag;
 pub mod full;
 pub mod gaussian;
 pub mod mixture;
 pub mod modes;
 
+pub(crate) use block::Block;
 pub use diag::Diag;
 pub use full::Full;
 pub use gaussian::{Gaussian, Precision};
-pub(crate) use mixture::Block;
 pub use mixture::{Covariances, Mixture};
 pub use modes::Mode;
 

@@ -59,6 +59,7 @@ pub mod rule;
 pub mod run;
 pub mod save;
 pub mod state;
+mod step;
 pub mod stop;
 pub mod target;
 pub mod targets;

@@ -19,8 +19,9 @@ use crate::family::Mixture;
 use crate::minibatch::Minibatches;
 use crate::noise::{Noise, Purpose};
 use crate::observe::{Iteration, Observer};
-use crate::rule::{self, Rule, Skipped, StepInfo, WeightRule, adam, improved, momentum, plain, trust_region};
-use crate::state::{Carried, State, first_mixture};
+use crate::rule::{self, Rule, Skipped, StepInfo, WeightRule};
+use crate::state::{State, first_mixture};
+use crate::step::Step;
 use crate::stop::StopReason;
 use crate::target::Target;
 use rayon::prelude::*;
@@ -466,58 +467,6 @@ impl<'a> Runner<'a> {
                         &mut self.new_weights,
                     );
                 }
-            }
-        }
-    }
-}
-
-/// The step of one component.
-struct Step<'a> {
-    config: &'a Config,
-    rate: f64,
-    iteration: u64,
-    /// Own objective `E_k[b] + log w_k`, and its standard error.
-    objective: f64,
-    noise: f64,
-}
-
-impl Step<'_> {
-    fn take(
-        self,
-        component: &mut crate::family::Gaussian,
-        carried: &mut Carried,
-        moments: &Moments,
-        value: &mut f64,
-        scratch: &mut crate::Scratch,
-    ) -> StepInfo {
-        let Step { config, rate, iteration, objective, noise } = self;
-        let (grad, hess) = (&moments.grad[..], &moments.hess[..]);
-        match config.rule {
-            Rule::Plain => plain::step(component, grad, hess, rate, scratch),
-            Rule::Improved => improved::step(component, grad, hess, rate, config.step_cap, scratch),
-            Rule::TrustRegion => {
-                if !carried.objective.is_nan() {
-                    carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, noise);
-                }
-                carried.objective = objective;
-                trust_region::step(component, grad, hess, carried.bound, scratch)
-            }
-            Rule::Momentum => {
-                let settings = momentum::Momentum {
-                    rate,
-                    momentum: config.momentum,
-                    curvature_rate: config.curvature_rate.unwrap_or(rate),
-                    damping: config.damping,
-                    iteration,
-                };
-                momentum::step(component, &mut carried.velocity, grad, hess, settings, scratch)
-            }
-            Rule::Adam => {
-                let gradients = (moments.value, grad, hess);
-                let (info, logit) =
-                    adam::step(component, &mut carried.adam, gradients, rate, config.momentum, iteration, scratch);
-                *value = logit;
-                info
             }
         }
     }

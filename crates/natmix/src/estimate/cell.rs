@@ -5,7 +5,7 @@ use super::trick::Coefficients;
 use super::{Estimator, Moments, Setup, score, stein};
 use crate::draws::{DrawPlan, Key};
 use crate::family::Mixture;
-use crate::family::mixture::add_precision;
+use crate::family::block::add_precision;
 use crate::linalg;
 use crate::target::{Shape, TargetError};
 use crate::workspace::Scratch;

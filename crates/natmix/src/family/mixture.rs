@@ -16,11 +16,12 @@
 //! assert!((q.log_density(&[0.0])[0] + 0.5 + 0.5 * std::f64::consts::TAU.ln()).abs() < 1e-15);
 //! ```
 
+use super::block::Block;
 use super::gaussian::{Gaussian, Precision};
 use super::log_sum_exp;
 use crate::error::Error;
 use crate::lanes;
-use crate::linalg::{self, Transpose};
+use crate::linalg;
 use crate::noise::{Noise, Purpose};
 use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use crate::workspace::Scratch;
@@ -302,174 +303,6 @@ fn full(d: usize, mut entries: Vec<f64>) -> Result<Precision, usize> {
 pub(crate) fn normalise(log_w: &mut [f64]) {
     let total = log_sum_exp(log_w);
     log_w.iter_mut().for_each(|x| *x -= total);
-}
-
-/// A mixture evaluated at a block of points; everything is transposed, see [`crate::lanes`].
-pub(crate) struct Block {
-    pub n: usize,
-    pub stride: usize,
-    /// The points.
-    pub z: Vec<f64>,
-    /// Whitened points `L_k'(z - m_k)`, component after component.
-    pub y: Vec<f64>,
-    /// `log N_k`, component after component.
-    pub log_n: Vec<f64>,
-    pub log_q: Vec<f64>,
-    /// Responsibilities, component after component.
-    pub resp: Vec<f64>,
-    /// `grad log q`, if asked for.
-    pub grad: Vec<f64>,
-}
-
-impl Block {
-    pub fn new(q: &Mixture, points: Points<'_>, want_grad: bool, scratch: &mut Scratch) -> Self {
-        let (d, count, n) = (q.dim(), q.len(), points.len());
-        let stride = lanes::padded(n);
-        let mut z = scratch.take_used(d * stride);
-        lanes::transpose(&mut z, points.data(), d);
-        let mut block = Self {
-            n,
-            stride,
-            z,
-            y: scratch.take_used(count * d * stride),
-            log_n: scratch.take_used(count * stride),
-            log_q: scratch.take_used(stride),
-            resp: scratch.take_used(count * stride),
-            grad: scratch.take(if want_grad { d * stride } else { 0 }),
-        };
-        let parts = block.y.chunks_exact_mut(d * stride).zip(block.log_n.chunks_exact_mut(stride));
-        for ((y, log_n), component) in parts.zip(&q.components) {
-            component.log_density_block(y, log_n, &block.z, scratch);
-        }
-        block.mix(&q.log_w);
-        if want_grad {
-            for (k, component) in q.components.iter().enumerate() {
-                let (resp, y) = (&mut block.resp[k * stride..][..stride], &block.y[k * d * stride..][..d * stride]);
-                component.precision().add_scaled_times_factor(&mut block.grad, resp, y, scratch);
-            }
-            // The products above gave sum_k r_k S_k (z - m_k).
-            block.grad.iter_mut().for_each(|x| *x = -*x);
-        }
-        block
-    }
-
-    /// Log-sum-exp over the components, point by point.
-    fn mix(&mut self, log_w: &[f64]) {
-        let stride = self.stride;
-        if let [only] = log_w {
-            // Exactly one component: no rounding may enter, so that K = 1 is the single Gaussian.
-            self.log_q.iter_mut().zip(&self.log_n).for_each(|(q, n)| *q = only + n);
-            self.resp.fill(1.0);
-            return;
-        }
-        self.log_q.fill(f64::NEG_INFINITY);
-        for (log_n, w) in self.log_n.chunks_exact(stride).zip(log_w) {
-            for (max, n) in self.log_q.iter_mut().zip(log_n) {
-                *max = max.max(w + n);
-            }
-        }
-        for ((resp, log_n), w) in self.resp.chunks_exact_mut(stride).zip(self.log_n.chunks_exact(stride)).zip(log_w) {
-            for ((r, n), max) in resp.iter_mut().zip(log_n).zip(&self.log_q) {
-                *r = (w + n - max).exp();
-            }
-        }
-        for i in 0..stride {
-            if self.log_q[i] == f64::NEG_INFINITY {
-                // So far away that every density is zero, or a NaN that `f64::max` passed over: belongs to nobody.
-                self.log_q[i] = self.log_n[i..].iter().step_by(stride).sum();
-                self.resp[i..].iter_mut().step_by(stride).for_each(|r| *r = 0.0);
-                continue;
-            }
-            let total: f64 = self.resp[i..].iter().step_by(stride).sum();
-            for r in self.resp[i..].iter_mut().step_by(stride) {
-                *r /= total;
-            }
-            self.log_q[i] += total.ln();
-        }
-    }
-
-    pub fn release(self, scratch: &mut Scratch) {
-        for buffer in [self.z, self.y, self.log_n, self.log_q, self.resp, self.grad] {
-            scratch.give(buffer);
-        }
-    }
-
-    /// Adds `sum_i weights[i] hess log q(z_i)` to `sum`. Needs the gradient.
-    pub fn add_hessian(&self, q: &Mixture, weights: &[f64], shape: Shape, sum: &mut [f64], scratch: &mut Scratch) {
-        let (d, stride) = (q.dim(), self.stride);
-        if let [only] = &q.components[..] {
-            add_precision(sum, -weights.iter().sum::<f64>(), only.precision(), shape);
-            return;
-        }
-        let mut a = scratch.take_used(d * stride);
-        let mut scaled = scratch.take_used(d * stride);
-        let mut w = scratch.take(stride);
-        let minus = {
-            let mut minus = scratch.take(stride);
-            minus.fill(-1.0);
-            minus
-        };
-        for (k, component) in q.components.iter().enumerate() {
-            let resp = &self.resp[k * stride..][..stride];
-            for ((w, weight), r) in w.iter_mut().zip(weights).zip(resp) {
-                *w = weight * r;
-            }
-            if w[..self.n].iter().all(|w| *w == 0.0) {
-                continue;
-            }
-            a.fill(0.0);
-            let y = &self.y[k * d * stride..][..d * stride];
-            component.precision().add_scaled_times_factor(&mut a, &minus, y, scratch);
-            // Centred: the difference of large squares far away would lose its digits.
-            a.iter_mut().zip(&self.grad).for_each(|(a, g)| *a -= g);
-            add_outer(sum, &a, &w, shape, d, stride, &mut scaled);
-            add_precision(sum, -w[..self.n].iter().sum::<f64>(), component.precision(), shape);
-        }
-        for buffer in [a, scaled, w, minus] {
-            scratch.give(buffer);
-        }
-    }
-}
-
-/// `sum += sum_i w_i x_i x_i'` for transposed `x`; weights of padding must be zero.
-fn add_outer(sum: &mut [f64], x: &[f64], w: &[f64], shape: Shape, d: usize, stride: usize, scaled: &mut [f64]) {
-    match shape {
-        Shape::Diag => {
-            for (sum, x) in sum.iter_mut().zip(x.chunks_exact(stride)) {
-                *sum += x.iter().zip(w).map(|(x, w)| w * x * x).sum::<f64>();
-            }
-        }
-        Shape::Full => {
-            for (scaled, x) in scaled.chunks_exact_mut(stride).zip(x.chunks_exact(stride)) {
-                for ((scaled, x), w) in scaled.iter_mut().zip(x).zip(w) {
-                    *scaled = w * x;
-                }
-            }
-            linalg::product(sum, true, 1.0, scaled, Transpose::Yes, x, (d, stride, d));
-        }
-    }
-}
-
-/// `sum += factor * S`, or its diagonal.
-pub(crate) fn add_precision(sum: &mut [f64], factor: f64, prec: &Precision, shape: Shape) {
-    let d = prec.dim();
-    match (shape, prec) {
-        (Shape::Diag, Precision::Full(prec)) => {
-            for (sum, s) in sum.iter_mut().zip(prec.matrix().iter().step_by(d + 1)) {
-                *sum += factor * s;
-            }
-        }
-        (Shape::Full, Precision::Diag(prec)) => {
-            for (sum, s) in sum.iter_mut().step_by(d + 1).zip(prec.entries()) {
-                *sum += factor * s;
-            }
-        }
-        (_, prec) => {
-            for (sum, s) in sum.iter_mut().zip(prec.matrix()) {
-                *sum += factor * s;
-            }
-        }
-    }
 }
 
 impl Target for Mixture {

@@ -11,8 +11,8 @@
 //! ```
 
 use super::Mixture;
+use super::block::add_precision;
 use super::gaussian::{Gaussian, Precision};
-use super::mixture::add_precision;
 use crate::target::Shape;
 
 /// Components lighter than this do not start a climb.
