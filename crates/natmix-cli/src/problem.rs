@@ -189,6 +189,9 @@ impl Target for Data {
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         self.regression.target().eval(rows, z, out, scratch)
     }
+    fn is_log_concave(&self) -> bool {
+        self.regression.target().is_log_concave()
+    }
     fn curvatures(&self) -> &[(Curvature, Shape)] {
         self.regression.target().curvatures()
     }

@@ -235,6 +235,11 @@ impl Target for Linear {
         self.table.features() + usize::from(self.noise_sd.is_none())
     }
 
+    fn is_log_concave(&self) -> bool {
+        // Not jointly with the logarithm of the noise.
+        false
+    }
+
     fn curvatures(&self) -> &[(Curvature, Shape)] {
         ALL_CURVATURES
     }

@@ -188,6 +188,10 @@ impl Target for Softmax {
         (self.classes - 1) * self.table.features()
     }
 
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, Shape)] {
         ALL_CURVATURES
     }

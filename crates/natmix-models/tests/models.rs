@@ -267,7 +267,7 @@ fn seven_points_with_unknown_noise() {
     assert!((truth[1] + 9.0).abs() < 0.5 && (truth[0] - 89.0).abs() < 1.5, "{truth:?}");
 
     let model = Linear::new(data, &[100.0], None).unwrap();
-    let fitted = fit(&model, &Config { components: 3, seed: 3, ..Config::default() }).unwrap();
+    let fitted = fit(&model, &Config { components: 3, seed: 3, ..Config::new(Method::ComponentDraws) }).unwrap();
     assert!(fitted.stop.converged, "{:?}", fitted.stop);
     let diagnostics = fitted.diagnostics.unwrap();
     assert!(diagnostics.verdict.trusted, "{:?}", diagnostics.verdict);
@@ -320,7 +320,7 @@ fn poisson_and_softmax_have_the_moments_of_quadrature() {
     let kind = Kind::Softmax { classes: 3 };
     let softmax = Regression::new(kind, table(kind, 15, 1), &[2.0]).unwrap();
     for (model, steps) in [(poisson, 4000), (softmax, 400)] {
-        let fitted = fit(model.target(), &Config { seed: 2, ..Config::default() }).unwrap();
+        let fitted = fit(model.target(), &Config { seed: 2, ..Config::new(Method::ComponentDraws) }).unwrap();
         let truth = grid_moments(model.target(), &fitted.mixture.mean(), 8.0, steps);
         let weighed = weigh_draws(model.target(), &fitted.mixture, 20_000, 7).unwrap();
         let d = model.target().dim();
@@ -388,7 +388,7 @@ fn loo_of_other_models_is_that_of_refits() {
             (0..rows).map(|r| if kind == Kind::Logistic { (r % 2) as f64 } else { (r % 3) as f64 }).collect();
         let data = Observations::new(x.clone(), 1, y.clone()).unwrap();
         let model = Regression::new(kind, data.clone(), &[1.5]).unwrap();
-        let fitted = fit(model.target(), &Config { seed: 1, ..Config::default() }).unwrap();
+        let fitted = fit(model.target(), &Config { seed: 1, ..Config::new(Method::ComponentDraws) }).unwrap();
         let weighed = weigh_draws(model.target(), &fitted.mixture, 40_000, 3).unwrap();
         let found = loo::loo(&model, &weighed.draws, &weighed.log_ratios, loo::MOST_TERMS).unwrap();
         assert_eq!(found.too_large(), 0);
@@ -397,7 +397,9 @@ fn loo_of_other_models_is_that_of_refits() {
             let mut weights = vec![1.0; rows];
             weights[row] = 0.0;
             let refit = Regression::new(kind, data.clone().with_weights(weights).unwrap(), &[1.5]).unwrap();
-            let fitted = fit(refit.target(), &Config { seed: 1, diagnostic_draws: 0, ..Config::default() }).unwrap();
+            let fitted =
+                fit(refit.target(), &Config { seed: 1, diagnostic_draws: 0, ..Config::new(Method::ComponentDraws) })
+                    .unwrap();
             let refit = weigh_draws(refit.target(), &fitted.mixture, 40_000, 100 + row as u64).unwrap();
             let draws = Draws::new(kind, 1, &refit.draws).unwrap();
             let log_lik = draws.log_likelihood(Inputs::new(&x[row..=row], 1, None).unwrap(), &y[row..=row]).unwrap();

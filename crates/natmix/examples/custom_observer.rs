@@ -35,7 +35,7 @@ fn main() -> Result<(), Error> {
             );
         }
     });
-    let config = Config { components: 10, seed: 2, ..Config::default() };
+    let config = Config { seed: 2, ..Config::default() };
     let fitted = Fit::new(&funnel, config).observe(&mut progress).observe(&mut patience).run()?;
     println!("stopped: {}; best ELBO {:.4} at iteration {}", fitted.stop.reason.name(), patience.best, patience.at);
     Ok(())

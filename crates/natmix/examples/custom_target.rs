@@ -26,7 +26,7 @@ impl Density for Coins {
 
 fn main() -> Result<(), natmix::Error> {
     let target = AutoDiff(Coins([9.0, 11.0, 14.0, 8.0, 10.0, 17.0, 12.0, 9.0]));
-    let fitted = fit(&target, &Config { components: 3, seed: 1, ..Config::default() })?;
+    let fitted = fit(&target, &Config { seed: 1, ..Config::default() })?;
     let (mean, covariance) = (fitted.mixture.mean(), fitted.mixture.covariance());
     println!(
         "centre of the bag {:.2} +- {:.2}, log spread {:.2} +- {:.2}",

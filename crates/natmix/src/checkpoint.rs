@@ -20,9 +20,11 @@
 //! # std::fs::remove_file(path).unwrap();
 //! ```
 
+use crate::automatic::{Phase, SearchSummary};
 use crate::config::Config;
 use crate::error::Error;
 use crate::estimate::trick::Coefficients;
+use crate::method::Method;
 use crate::observe::{Iteration, Observer};
 use crate::rule::Rule;
 use crate::rule::adam::AdamState;
@@ -105,6 +107,22 @@ pub(crate) struct Document {
     dropped: u64,
     barren: (u64, u64),
     history: HistoryOutline,
+    #[serde(default)]
+    automatic: Option<PhaseOutline>,
+}
+
+/// An automatic run, less its numbers for each component.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PhaseOutline {
+    search: SearchSummary,
+    stage: u64,
+    since: u64,
+    settling: Option<u64>,
+    fuller: usize,
+    rested: bool,
+    next_id: u64,
+    counts: Vec<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,6 +154,7 @@ fn encode(state: &State, config: &Config) -> Result<Vec<u8>, Error> {
         dropped: state.dropped,
         barren: state.barren,
         history: HistoryOutline { width, filled, bins: bins.len(), recent: recent.len() },
+        automatic: state.automatic.as_ref().map(PhaseOutline::of),
     };
     let count = state.carried.len();
     let (velocity, adam) = carried_lens(config, state.mixture.dim());
@@ -157,7 +176,28 @@ fn encode(state: &State, config: &Config) -> Result<Vec<u8>, Error> {
     tensors.add("velocities", vec![count, velocity], collect(|carried| &carried.velocity));
     tensors.add("adam_first", vec![count, adam], collect(|carried| &carried.adam.first));
     tensors.add("adam_second", vec![count, adam], collect(|carried| &carried.adam.second));
+    if let Some(phase) = &state.automatic {
+        tensors.add("before", vec![1], vec![phase.before]);
+        tensors.add("spread", vec![count], phase.spread.clone());
+        tensors.add("radial", vec![count], phase.radial.clone());
+    }
     bundle::encode::<Checkpoint>(&document, &tensors)
+}
+
+impl PhaseOutline {
+    fn of(phase: &Phase) -> Self {
+        let Phase { search, stage, since, settling, fuller, rested, next_id, counts, .. } = phase;
+        Self {
+            search: search.clone(),
+            stage: *stage,
+            since: *since,
+            settling: *settling,
+            fuller: *fuller,
+            rested: *rested,
+            next_id: *next_id,
+            counts: counts.clone(),
+        }
+    }
 }
 
 impl Stored for Checkpoint {
@@ -165,11 +205,15 @@ impl Stored for Checkpoint {
     type Document = Document;
 
     fn layout(document: &Document) -> Result<Layout, String> {
-        let Document { config, mixture, best, iteration, evals, dropped, barren, history } = document;
+        let Document { config, mixture, best, iteration, evals, dropped, barren, history, automatic } = document;
         config.validate().map_err(|error| error.to_string())?;
         let mut layout = mixture.layout("")?;
         let (d, count) = (mixture.dim, mixture.ids.len());
-        if config.components != count || config.covariance != mixture.covariance {
+        let auto = config.method == Method::Auto;
+        if automatic.is_some() != auto {
+            return Err("settings and state differ in the method".into());
+        }
+        if !auto && config.components != count || config.covariance != mixture.covariance {
             return Err("settings and mixture differ in number or shape of the components".into());
         }
         if [iteration, evals, dropped, &barren.0, &barren.1].iter().any(|count| **count > MOST_COUNT) {
@@ -177,7 +221,8 @@ impl Stored for Checkpoint {
         }
         let mut add = |name: &str, shape: Vec<usize>| layout.push((name.to_owned(), shape));
         if let Some(best) = best {
-            if (best.dim, best.covariance, best.ids.len()) != (d, mixture.covariance, count) {
+            let number = auto || best.ids.len() == count;
+            if (best.dim, best.covariance) != (d, mixture.covariance) || !number {
                 return Err("the best mixture differs from the present one in size or shape".into());
             }
             best.layout("best_")?.into_iter().for_each(|(name, shape)| add(&name, shape));
@@ -191,11 +236,23 @@ impl Stored for Checkpoint {
         add("velocities", vec![count, velocity]);
         add("adam_first", vec![count, adam]);
         add("adam_second", vec![count, adam]);
+        if let Some(phase) = automatic {
+            let most = crate::config::MOST_COUNT as usize;
+            if phase.counts.len() != count || phase.counts.iter().any(|n| *n == 0 || *n > most) {
+                return Err("the number of draws does not go with the components".into());
+            }
+            if [phase.stage, phase.since, phase.next_id].iter().any(|n| *n > MOST_COUNT) || phase.since > *iteration {
+                return Err("a counter is out of range".into());
+            }
+            add("before", vec![1]);
+            add("spread", vec![count]);
+            add("radial", vec![count]);
+        }
         Ok(layout)
     }
 
     fn assemble(document: Document, mut tensors: Tensors) -> Result<Self, String> {
-        let Document { config, mixture, best, iteration, evals, dropped, barren, history } = document;
+        let Document { config, mixture, best, iteration, evals, dropped, barren, history, automatic } = document;
         let (velocity_len, adam_len) = carried_lens(&config, mixture.dim);
         let mut take = |name: &str, fine: fn(f64) -> bool| {
             let data = tensors.take(name);
@@ -215,6 +272,23 @@ impl Stored for Checkpoint {
         let velocities = take("velocities", f64::is_finite)?;
         let adam_first = take("adam_first", f64::is_finite)?;
         let adam_second = take("adam_second", |x| x >= 0.0)?;
+        let automatic = match automatic {
+            None => None,
+            Some(outline) => Some(Phase {
+                search: outline.search,
+                stage: outline.stage,
+                since: outline.since,
+                // Minus infinity in the first stage, NaN before a component's first look.
+                before: take("before", |x| !x.is_nan())?[0],
+                settling: outline.settling,
+                fuller: outline.fuller.clamp(1, 1000),
+                rested: outline.rested,
+                next_id: outline.next_id,
+                counts: outline.counts,
+                spread: take("spread", |x| x.is_nan() || x >= 0.0)?,
+                radial: take("radial", |x| (0.0..=1.0).contains(&x))?,
+            }),
+        };
         let of = |data: &[f64], k: usize, len: usize| data[k * len..][..len].to_vec();
         let carried = (0..mixture.ids.len())
             .map(|k| Carried {
@@ -234,7 +308,7 @@ impl Stored for Checkpoint {
             }
         };
         let mixture = take_mixture(&mut tensors, "", mixture)?;
-        let state = State { mixture, iteration, evals, dropped, seconds, barren, history, best, carried };
+        let state = State { mixture, iteration, evals, dropped, seconds, barren, history, best, carried, automatic };
         Ok(Self { state, config })
     }
 }

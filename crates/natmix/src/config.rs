@@ -15,7 +15,7 @@ use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 
 /// Most components, draws a component, and draws for diagnostics.
-const MOST_COUNT: u64 = 1 << 24;
+pub(crate) const MOST_COUNT: u64 = 1 << 24;
 
 /// Where the points of an iteration are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub enum Source {
 pub struct Config {
     /// The named method that these settings started from.
     pub method: Method,
-    /// Number of components.
+    /// Number of components; zero lets `auto` choose.
     pub components: usize,
     /// Shape of the covariances.
     pub covariance: Shape,
@@ -96,7 +96,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self::new(Method::ComponentDraws)
+        Self::new(Method::Auto)
     }
 }
 
@@ -182,7 +182,7 @@ impl Config {
             ("max_iterations", self.max_iterations),
             ("max_evals", self.max_evals.unwrap_or(1)),
         ] {
-            if x == 0 {
+            if x == 0 && !(setting == "components" && self.method == Method::Auto) {
                 return fail(setting, "must be at least 1".into());
             }
             let counts = ["components", "draws_per_component"];
@@ -215,6 +215,24 @@ impl Config {
         }
         if self.estimator == Estimator::Score && self.plan().count(self.draws_per_component) < 2 {
             return fail("draws_per_component", "the score estimator's baseline needs at least 2".into());
+        }
+        if self.method == Method::Auto {
+            self.validate_automatic()?;
+        }
+        Ok(())
+    }
+
+    /// The automatic mixture has its own estimator, rule and draws: what contradicts them is refused, not ignored.
+    fn validate_automatic(&self) -> Result<(), Error> {
+        let fail = |setting, problem: &str| Err(Error::Config { setting, problem: problem.into() });
+        if self.rule != Rule::TrustRegion || self.estimator != Estimator::Stein || self.source != Source::Component {
+            return fail("method", "auto has its own rule, estimator and source: choose `component-draws` to set them");
+        }
+        if self.draws != Plan::Independent {
+            return fail("draws", "auto draws independently: choose `component-draws` for another plan");
+        }
+        if self.minibatch.is_some() {
+            return fail("minibatch", "auto evaluates all rows: choose `component-draws` for minibatches");
         }
         Ok(())
     }

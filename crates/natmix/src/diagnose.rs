@@ -11,6 +11,7 @@
 //! assert_eq!((diagnostics.elbo.mean, diagnostics.elbo.se), (0.0, 0.0));
 //! ```
 
+use crate::automatic::SearchSummary;
 use crate::error::Error;
 use crate::estimate::ScratchPool;
 use crate::family::{Mixture, log_sum_exp};
@@ -123,6 +124,43 @@ pub(crate) fn diagnose_in_pool(
     let infinite = log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
     diagnostics.verdict = verdict(&diagnostics, weights_variance, infinite, converged);
     Ok(diagnostics)
+}
+
+/// Share of starts in modes met only once, and agreement of two halves of the starts, beyond which the search itself says
+/// that it has not seen everything.
+const MANY_SINGLES: f64 = 0.2;
+const LITTLE_AGREEMENT: f64 = 0.5;
+
+impl Verdict {
+    /// Adds what the search for modes knows: never more than it has seen.
+    pub(crate) fn add_search(&mut self, search: &SearchSummary) {
+        if search.log_concave {
+            self.notes.push("the density is log-concave: it has one mode".into());
+            return;
+        }
+        if search.starts == 0 {
+            return;
+        }
+        let share = search.share_of_singles();
+        if share > MANY_SINGLES && search.agreement < LITTLE_AGREEMENT {
+            self.trusted = false;
+            self.reasons.push(format!(
+                "{:.0}% of {} starts ended in a place that no other start found: there is more to find \
+                 (allow more evaluations, or start nearer to the mass)",
+                100.0 * share,
+                search.starts
+            ));
+        } else {
+            self.notes.push(format!(
+                "{} starts ended in {} place{}, {:.0}% of them in one that no other start found; \
+                 modes that no start leads to would not be seen",
+                search.starts,
+                search.modes,
+                if search.modes == 1 { "" } else { "s" },
+                100.0 * share
+            ));
+        }
+    }
 }
 
 fn verdict(diagnostics: &Diagnostics, weights_variance: f64, infinite: usize, converged: Option<bool>) -> Verdict {

@@ -13,6 +13,7 @@ pub mod modes;
 pub(crate) use block::Block;
 pub use diag::Diag;
 pub use full::Full;
+pub(crate) use gaussian::identity;
 pub use gaussian::{Gaussian, Precision};
 pub use mixture::{Covariances, Mixture};
 pub use modes::Mode;

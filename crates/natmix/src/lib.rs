@@ -17,7 +17,7 @@
 //!     }
 //!     a.max(b) + (-(a - b).abs()).exp().ln_1p()
 //! })?;
-//! let fitted = fit(&target, &Config { components: 4, init_sd: vec![2.0], seed: 1, ..Config::default() })?;
+//! let fitted = fit(&target, &Config { init_sd: vec![2.0], seed: 1, ..Config::default() })?;
 //! let diagnostics = fitted.diagnostics.unwrap();
 //! // The evidence is the integral of both: 2 sqrt(pi / 2).
 //! assert!((diagnostics.log_evidence.mean - (2.0 * 1.2533141373f64).ln()).abs() < 0.01);
@@ -33,6 +33,7 @@
 //! | [`draws`] | where points come from |
 //! | [`estimate`] | from points to moments; the entropy trick |
 //! | [`rule`] | from moments to a step |
+//! | [`automatic`] | the automatic mixture: modes, components, steps and draws by itself |
 //! | [`method`], [`config`] | the named methods and every setting |
 //! | [`run`], [`state`], [`stop`], [`observe`] | the run loop and what watches it |
 //! | [`diagnose`](mod@diagnose), [`psis`] | how far a result can be trusted |
@@ -41,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 pub mod autodiff;
+pub mod automatic;
 pub mod checkpoint;
 pub mod config;
 pub mod diagnose;

@@ -13,6 +13,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
+    /// Finds modes, number of components, steps and draws by itself: see [`crate::automatic`].
+    Auto,
     /// Black-box variational inference: score-function gradients and Adam.
     Bbvi,
     /// Natural-gradient variational inference with first-order (Stein) curvature.
@@ -29,7 +31,8 @@ pub enum Method {
 
 impl Method {
     /// Every method, with its name and one line about it.
-    pub const ALL: [(Method, &'static str, &'static str); 6] = [
+    pub const ALL: [(Method, &'static str, &'static str); 7] = [
+        (Method::Auto, "auto", "the automatic mixture: finds modes, components, steps and draws by itself (default)"),
         (Method::Bbvi, "bbvi", "black-box VI: score-function gradients with baseline, Adam; needs values only"),
         (Method::Ngvi, "ngvi", "natural-gradient VI: Stein curvature, plain step; needs gradients"),
         (Method::Von, "von", "variational online Newton: exact Hessian, plain step"),
@@ -42,7 +45,7 @@ impl Method {
         (
             Method::ComponentDraws,
             "component-draws",
-            "mixture of Gaussians, points drawn from each component; trust region (default)",
+            "mixture of Gaussians, points drawn from each component; trust region",
         ),
     ];
 
@@ -74,6 +77,7 @@ impl Method {
                 ..base
             },
             Method::MixtureDraws => Config { source: Source::Mixture, rule: Rule::Plain, rate: 0.1, ..base },
+            Method::Auto => Config { components: 0, draws: Plan::Independent, ..base },
             Method::ComponentDraws => base,
         }
     }

@@ -26,6 +26,8 @@ pub(crate) enum Purpose {
     Minibatch = 7,
     /// Random points at which a target is checked.
     Check = 8,
+    /// Where the children of a split component lie.
+    Split = 9,
 }
 
 /// One stream of random numbers.

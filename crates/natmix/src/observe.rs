@@ -49,8 +49,23 @@ pub struct Iteration<'a> {
     pub config: &'a Config,
 }
 
+/// A search for modes under way: before the first iteration of an automatic run.
+#[derive(Clone, Copy, Debug)]
+pub struct Searching {
+    /// Points at which the target was evaluated so far.
+    pub evals: u64,
+    /// Seconds so far.
+    pub seconds: f64,
+}
+
 /// Sees every iteration; may stop the run.
 pub trait Observer: Send {
+    /// Called from time to time while modes are searched for. `Break` ends the search; the run then goes on with what
+    /// was found until an iteration is told to stop.
+    fn searching(&mut self, _: &Searching) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
     /// Called after each iteration. `Break` ends the run; an error ends it too and is handed over with the result.
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error>;
 }
@@ -76,9 +91,18 @@ impl Cancel {
     }
 }
 
+impl Cancel {
+    fn flow(&self) -> ControlFlow<()> {
+        if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
 impl Observer for Cancel {
+    fn searching(&mut self, _: &Searching) -> ControlFlow<()> {
+        self.flow()
+    }
     fn iteration(&mut self, _: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
-        Ok(if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(self.flow())
     }
 }
 

@@ -9,6 +9,7 @@
 //! assert!((fitted.mixture.mean()[1] + 2.0).abs() < 1e-6);
 //! ```
 
+use crate::automatic::{self, SearchSummary};
 use crate::config::{Config, Source};
 use crate::diagnose::{Diagnostics, diagnose_in_pool};
 use crate::draws::Key;
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::estimate::cell::{Cell, elbo, reduce};
 use crate::estimate::{Moments, ScratchPool, Setup};
 use crate::family::Mixture;
+use crate::method::Method;
 use crate::minibatch::Minibatches;
 use crate::noise::{Noise, Purpose};
 use crate::observe::{Iteration, Observer};
@@ -29,7 +31,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 /// Iterations in a row without a single usable point after which a run gives up.
-const MOST_BARREN: u64 = 20;
+pub(crate) const MOST_BARREN: u64 = 20;
 
 /// Numbers up to which room is made for draws that may never be needed.
 const MOST_RESERVED: usize = 1 << 23;
@@ -75,6 +77,8 @@ pub struct Fitted {
     pub observer_error: Option<Error>,
     /// What the target failed with while the diagnostics were measured; the result stands all the same.
     pub diagnostics_error: Option<Error>,
+    /// What the search for modes found, in an automatic run.
+    pub search: Option<SearchSummary>,
     /// The state at the end, to go on from.
     pub state: State,
 }
@@ -133,24 +137,28 @@ impl<'a> Fit<'a> {
                 config.components, config.draws_per_component
             )));
         }
+        let pool = || {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(config.threads)
+                .build()
+                .map_err(|error| Error::Threads { threads: config.threads, problem: error.to_string() })
+        };
+        if config.method == Method::Auto {
+            let start = match start {
+                None => Ok(None),
+                Some(Start::Mixture(mixture)) => Ok(Some(check_start(mixture, &config, dim)?)),
+                Some(Start::State(state)) => Err(check_state(state, &config, dim)?),
+            };
+            let pool = pool()?;
+            let threads = pool.current_num_threads();
+            return pool.install(move || automatic::run(target, config, start, threads, observers));
+        }
         let state = match start {
             None => State::new(first_mixture(&config, dim)?, &config),
             Some(Start::Mixture(mixture)) => State::new(check_start(mixture, &config, dim)?, &config),
-            Some(Start::State(state)) => {
-                check_start(state.mixture.clone(), &config, dim)?;
-                if !state.fits(&config) {
-                    return Err(Error::InvalidInput(format!(
-                        "the state comes from a run with another rule than `{}`: resume with the settings of that run",
-                        config.rule.name()
-                    )));
-                }
-                *state
-            }
+            Some(Start::State(state)) => *check_state(state, &config, dim)?,
         };
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(config.threads)
-            .build()
-            .map_err(|error| Error::Threads { threads: config.threads, problem: error.to_string() })?;
+        let pool = pool()?;
         let threads = pool.current_num_threads();
         // Inside once and for all: entering a pool costs more than a small iteration.
         pool.install(move || Runner::new(target, config, state, threads)?.run(observers))
@@ -188,7 +196,8 @@ fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {
 }
 
 fn check_start(mixture: Mixture, config: &Config, dim: usize) -> Result<Mixture, Error> {
-    if mixture.dim() != dim || mixture.shape() != config.covariance || mixture.len() != config.components {
+    let number = config.method == Method::Auto || mixture.len() == config.components;
+    if mixture.dim() != dim || mixture.shape() != config.covariance || !number {
         return Err(Error::InvalidInput(format!(
             "the start has dimension {}, {} covariance and {} components; the run needs {dim}, {} and {}",
             mixture.dim(),
@@ -202,6 +211,62 @@ fn check_start(mixture: Mixture, config: &Config, dim: usize) -> Result<Mixture,
         return Err(Error::InvalidInput(format!("the start has no finite mean or precision in component {k}")));
     }
     Ok(mixture)
+}
+
+fn check_state(state: Box<State>, config: &Config, dim: usize) -> Result<Box<State>, Error> {
+    check_start(state.mixture.clone(), config, dim)?;
+    if !state.fits(config) {
+        return Err(Error::InvalidInput(format!(
+            "the state comes from a run with another method or rule than `{}` and `{}`: resume with the settings of that run",
+            config.method.name(),
+            config.rule.name()
+        )));
+    }
+    Ok(state)
+}
+
+/// Chooses the mixture to return, and measures it.
+pub(crate) fn conclude(
+    target: &dyn Target,
+    config: Config,
+    state: State,
+    scratch: &ScratchPool,
+    reason: StopReason,
+    clock: (f64, Instant),
+    observer_error: Option<Error>,
+) -> Fitted {
+    let converged = reason == StopReason::Converged;
+    let (mixture, running_elbo) = state.choose();
+    let mixture = mixture.clone();
+    let search = state.automatic.as_ref().map(|phase| phase.search.clone());
+    let (diagnostics, diagnostics_error) = match config.diagnostic_draws {
+        0 => (None, None),
+        n => match diagnose_in_pool(target, &mixture, n, config.seed, Some(converged), scratch) {
+            Ok(mut diagnostics) => {
+                if let Some(search) = &search {
+                    diagnostics.verdict.add_search(search);
+                }
+                (Some(diagnostics), None)
+            }
+            // The fit stands: hours of work must not be lost to one evaluation at the end.
+            Err(error) => (None, Some(error)),
+        },
+    };
+    Fitted {
+        mixture,
+        running_elbo,
+        diagnostics,
+        stop: Stop { reason, converged },
+        iterations: state.iteration,
+        evals: state.evals,
+        dropped: state.dropped,
+        seconds: clock.0 + clock.1.elapsed().as_secs_f64(),
+        config,
+        observer_error,
+        diagnostics_error,
+        search,
+        state,
+    }
 }
 
 /// A run with its buffers.
@@ -290,31 +355,7 @@ impl<'a> Runner<'a> {
                 break StopReason::Cancelled;
             }
         };
-        let converged = reason == StopReason::Converged;
-        let (mixture, running_elbo) = self.state.choose();
-        let mixture = mixture.clone();
-        let (diagnostics, diagnostics_error) = match self.config.diagnostic_draws {
-            0 => (None, None),
-            n => match diagnose_in_pool(self.target, &mixture, n, self.config.seed, Some(converged), &self.scratch) {
-                Ok(diagnostics) => (Some(diagnostics), None),
-                // The fit stands: hours of work must not be lost to one evaluation at the end.
-                Err(error) => (None, Some(error)),
-            },
-        };
-        Ok(Fitted {
-            mixture,
-            running_elbo,
-            diagnostics,
-            stop: Stop { reason, converged },
-            iterations: self.state.iteration,
-            evals: self.state.evals,
-            dropped: self.state.dropped,
-            seconds: before + clock.elapsed().as_secs_f64(),
-            config: self.config,
-            observer_error,
-            diagnostics_error,
-            state: self.state,
-        })
+        Ok(conclude(self.target, self.config, self.state, &self.scratch, reason, (before, clock), observer_error))
     }
 
     /// Whether a budget is spent, or there is nothing left to gain.

@@ -1,9 +1,11 @@
 //! All that a run carries from one iteration to the next: what a checkpoint holds.
 
+use crate::automatic::Phase;
 use crate::config::Config;
 use crate::error::Error;
 use crate::estimate::trick::Coefficients;
 use crate::family::{Full, Gaussian, Mixture, Precision};
+use crate::method::Method;
 use crate::noise::{Noise, Purpose};
 use crate::rule::Rule;
 use crate::rule::adam::AdamState;
@@ -23,6 +25,8 @@ pub struct State {
     pub(crate) history: History,
     pub(crate) best: Option<Best>,
     pub(crate) carried: Vec<Carried>,
+    /// Where an automatic run stands.
+    pub(crate) automatic: Option<Phase>,
 }
 
 /// What one component carries along.
@@ -80,6 +84,7 @@ impl State {
             barren: (0, 0),
             history: History::default(),
             best: None,
+            automatic: None,
         }
     }
 
@@ -87,7 +92,9 @@ impl State {
     pub(crate) fn fits(&self, config: &Config) -> bool {
         let fresh = Carried::new(&self.mixture, config);
         let sizes = |c: &Carried| [c.velocity.len(), c.adam.first.len(), c.adam.second.len()];
-        self.carried.len() == self.mixture.len() && self.carried.iter().all(|c| sizes(c) == sizes(&fresh))
+        self.automatic.is_some() == (config.method == Method::Auto)
+            && self.carried.len() == self.mixture.len()
+            && self.carried.iter().all(|c| sizes(c) == sizes(&fresh))
     }
 
     /// The mixture as it stands.
@@ -121,7 +128,11 @@ impl State {
         }
         match &mut self.best {
             Some(best) if elbo - CAUTION * se > best.elbo - CAUTION * best.se => {
-                best.mixture.copy_from(&self.mixture);
+                if best.mixture.len() == self.mixture.len() {
+                    best.mixture.copy_from(&self.mixture);
+                } else {
+                    best.mixture.clone_from(&self.mixture);
+                }
                 (best.elbo, best.se) = (elbo, se);
             }
             Some(_) => {}
@@ -150,15 +161,19 @@ impl State {
     }
 }
 
-/// The first mixture: one component sits at the centre of the start, several are drawn around it.
-pub(crate) fn first_mixture(config: &Config, dim: usize) -> Result<Mixture, Error> {
+/// Centre and spread of the start, in each of `dim` coordinates.
+pub(crate) fn spread_out(config: &Config, dim: usize) -> Result<(Vec<f64>, Vec<f64>), Error> {
     let expand = |setting: &'static str, list: &[f64]| match list.len() {
         1 => Ok(vec![list[0]; dim]),
         n if n == dim => Ok(list.to_vec()),
         n => Err(Error::Config { setting, problem: format!("has {n} numbers, but the target has dimension {dim}") }),
     };
-    let centre = expand("init_mean", &config.init_mean)?;
-    let sd = expand("init_sd", &config.init_sd)?;
+    Ok((expand("init_mean", &config.init_mean)?, expand("init_sd", &config.init_sd)?))
+}
+
+/// The first mixture: one component sits at the centre of the start, several are drawn around it.
+pub(crate) fn first_mixture(config: &Config, dim: usize) -> Result<Mixture, Error> {
+    let (centre, sd) = spread_out(config, dim)?;
     let components = (0..config.components).map(|k| {
         let mut mean = vec![0.0; dim];
         if config.components > 1 {
@@ -172,7 +187,7 @@ pub(crate) fn first_mixture(config: &Config, dim: usize) -> Result<Mixture, Erro
     Mixture::new(&vec![1.0; config.components], components.collect::<Result<_, Error>>()?)
 }
 
-fn precision_from_sd(sd: &[f64], shape: Shape) -> Result<Precision, Error> {
+pub(crate) fn precision_from_sd(sd: &[f64], shape: Shape) -> Result<Precision, Error> {
     let wrong = |i: usize| Error::Config { setting: "init_sd", problem: format!("{} has no finite square", sd[i]) };
     match shape {
         Shape::Diag => {

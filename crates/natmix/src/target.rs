@@ -198,6 +198,11 @@ pub trait Target: Sync {
         &[]
     }
 
+    /// Whether the density is known to be log-concave: then it has one mode, and nobody need look for more.
+    fn is_log_concave(&self) -> bool {
+        false
+    }
+
     /// Number of data rows, where minibatches make sense.
     fn num_rows(&self) -> Option<usize> {
         None
@@ -228,6 +233,9 @@ macro_rules! forward {
             }
             fn curvatures(&self) -> &[(Curvature, Shape)] {
                 (**self).curvatures()
+            }
+            fn is_log_concave(&self) -> bool {
+                (**self).is_log_concave()
             }
             fn num_rows(&self) -> Option<usize> {
                 (**self).num_rows()

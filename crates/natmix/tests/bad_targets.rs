@@ -271,7 +271,7 @@ fn an_error_of_the_target_ends_the_run_by_name() {
 fn an_error_in_the_diagnostics_comes_back_too() {
     // Values are fine until the run is over.
     let mut target = Faulty::new(1, Fault::Value(0.0), |_| false);
-    let config = Config { max_iterations: 3, diagnostic_draws: 100, threads: 1, ..Config::default() };
+    let config = Config { max_iterations: 3, diagnostic_draws: 100, threads: 1, ..Config::new(Method::ComponentDraws) };
     fit(&target, &config).unwrap();
     let calls = target.calls.swap(0, Ordering::Relaxed);
     target.fails_at_call = Some(calls);
@@ -375,7 +375,7 @@ fn deviations_without_a_square_are_refused() {
 fn a_single_number_is_fitted_exactly() {
     let model = Glm::new(Likelihood::Gaussian { sd: 0.5 }, &[1.0], 1, vec![0.3], &[1.0]).unwrap();
     for covariance in [Shape::Diag, Shape::Full] {
-        let fitted = fit(&model, &Config { covariance, ..Config::default() }).unwrap();
+        let fitted = fit(&model, &Config { covariance, ..Config::new(Method::ComponentDraws) }).unwrap();
         // Posterior precision 1 + 4, mean 4 * 0.3 / 5. A quadratic log density leaves no noise, only the tolerance.
         assert!((fitted.mixture.mean()[0] - 0.24).abs() < 1e-3 && (fitted.mixture.covariance()[0] - 0.2).abs() < 1e-3);
         assert!(fitted.diagnostics.unwrap().verdict.trusted);
@@ -453,50 +453,54 @@ fn every_invalid_setting_is_named() {
     };
     for (setting, change) in positive {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            let mut config = Config::default();
+            let mut config = Config::new(Method::ComponentDraws);
             change(&mut config, bad);
             check(setting, config);
         }
     }
     for bad in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
-        check("momentum", Config { momentum: bad, ..Config::default() });
-        check("decay", Config { decay: bad, ..Config::default() });
+        check("momentum", Config { momentum: bad, ..Config::new(Method::ComponentDraws) });
+        check("decay", Config { decay: bad, ..Config::new(Method::ComponentDraws) });
     }
     for bad in [-1.0, f64::NAN, f64::INFINITY] {
-        check("damping", Config { damping: bad, ..Config::default() });
+        check("damping", Config { damping: bad, ..Config::new(Method::ComponentDraws) });
         check(
             "init_mean",
-            Config { init_mean: vec![if bad < 0.0 { f64::NEG_INFINITY } else { bad }], ..Config::default() },
+            Config {
+                init_mean: vec![if bad < 0.0 { f64::NEG_INFINITY } else { bad }],
+                ..Config::new(Method::ComponentDraws)
+            },
         );
     }
     for bad in [0.0, 1.5, f64::NAN] {
         check("curvature_rate", Config { curvature_rate: Some(bad), ..Config::new(Method::Vogn) });
     }
-    check("rate", Config { rate: 1e4, ..Config::default() });
-    check("components", Config { components: 0, ..Config::default() });
-    check("draws_per_component", Config { draws_per_component: 0, ..Config::default() });
+    check("rate", Config { rate: 1e4, ..Config::new(Method::ComponentDraws) });
+    check("components", Config { components: 0, ..Config::new(Method::ComponentDraws) });
+    check("draws_per_component", Config { draws_per_component: 0, ..Config::new(Method::ComponentDraws) });
     check("draws_per_component", Config { draws_per_component: 1, ..Config::new(Method::Bbvi) });
-    check("minibatch", Config { minibatch: Some(0), ..Config::default() });
-    check("max_iterations", Config { max_iterations: 0, ..Config::default() });
-    check("max_evals", Config { max_evals: Some(0), ..Config::default() });
-    check("init_mean", Config { init_mean: vec![], ..Config::default() });
-    check("init_sd", Config { init_sd: vec![], ..Config::default() });
+    check("minibatch", Config { minibatch: Some(0), ..Config::new(Method::ComponentDraws) });
+    check("max_iterations", Config { max_iterations: 0, ..Config::new(Method::ComponentDraws) });
+    check("max_evals", Config { max_evals: Some(0), ..Config::new(Method::ComponentDraws) });
+    check("init_mean", Config { init_mean: vec![], ..Config::new(Method::ComponentDraws) });
+    check("init_sd", Config { init_sd: vec![], ..Config::new(Method::ComponentDraws) });
     // Squares that over- or underflow would give a precision of zero or infinity.
-    check("init_sd", Config { init_sd: vec![1e-200], ..Config::default() });
-    check("init_sd", Config { init_sd: vec![1e200], ..Config::default() });
+    check("init_sd", Config { init_sd: vec![1e-200], ..Config::new(Method::ComponentDraws) });
+    check("init_sd", Config { init_sd: vec![1e200], ..Config::new(Method::ComponentDraws) });
     // Settings that do not go together.
-    check("rule", Config { rule: Rule::Adam, ..Config::default() });
+    check("rule", Config { rule: Rule::Adam, ..Config::new(Method::ComponentDraws) });
     check("rule", Config { rule: Rule::Plain, ..Config::new(Method::Bbvi) });
     check("rule", Config { covariance: Shape::Full, ..Config::new(Method::Vogn) });
     check("source", Config { source: natmix::Source::Component, ..Config::new(Method::Bbvi) });
     // Lengths that do not fit the target: 1 and 2 do.
     for list in [vec![0.5; 1], vec![0.5; 2]] {
-        let config = Config { init_mean: list.clone(), init_sd: list, max_iterations: 1, ..Config::default() };
+        let config =
+            Config { init_mean: list.clone(), init_sd: list, max_iterations: 1, ..Config::new(Method::ComponentDraws) };
         assert!(fit(&target, &config).is_ok());
     }
     for (setting, config) in [
-        ("init_mean", Config { init_mean: vec![0.0; 3], ..Config::default() }),
-        ("init_sd", Config { init_sd: vec![1.0; 3], ..Config::default() }),
+        ("init_mean", Config { init_mean: vec![0.0; 3], ..Config::new(Method::ComponentDraws) }),
+        ("init_sd", Config { init_sd: vec![1.0; 3], ..Config::new(Method::ComponentDraws) }),
     ] {
         let (named, problem) = setting_of(&target, config);
         assert_eq!(named, setting);
@@ -521,7 +525,8 @@ fn minibatches_larger_than_the_data_are_named() {
 #[test]
 fn a_start_that_does_not_fit_is_refused() {
     let target = Mixture::single(Gaussian::isotropic(vec![0.0, 0.0], 1.0));
-    let config = Config { covariance: Shape::Diag, components: 2, max_iterations: 2, ..Config::default() };
+    let config =
+        Config { covariance: Shape::Diag, components: 2, max_iterations: 2, ..Config::new(Method::ComponentDraws) };
     let start = |dim: usize, components: usize, shape: Shape| {
         let prec = match shape {
             Shape::Diag => Precision::Diag(Diag::new(vec![1.0; dim]).unwrap()),
@@ -557,7 +562,7 @@ fn mixtures_that_are_not_finite_are_refused() {
         Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![1e200]))),
     ];
     for component in broken {
-        let config = Config { covariance: component.shape(), ..Config::default() };
+        let config = Config { covariance: component.shape(), ..Config::new(Method::ComponentDraws) };
         assert!(matches!(Mixture::new(&[1.0], vec![component.clone()]), Err(Error::InvalidInput(_))), "{component:?}");
         let result = Fit::new(&target, config).start(Mixture::single(component.clone())).run();
         assert!(matches!(result, Err(Error::InvalidInput(_))), "{component:?}: {result:?}");

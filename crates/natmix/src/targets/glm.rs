@@ -381,6 +381,10 @@ impl Target for Glm {
         self.dim_of()
     }
 
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, Shape)] {
         use Curvature::{EmpiricalFisher, Exact, GaussNewton};
         &[

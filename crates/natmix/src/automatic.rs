@@ -1,0 +1,529 @@
+//! The automatic mixture: finds the modes, chooses the number of components, the steps and the draws, and stops.
+//!
+//! 1. **Search** ([`search`]): climbs from many starts, until new starts find no new modes. Each mode becomes a component
+//!    with the curvature found there; the start distribution itself is one more.
+//! 2. **Steps**: every iteration draws a few points of each component, lets all points serve all components ([`shared`]),
+//!    estimates moments by regression ([`moments`]), and moves every component within a KL bound of its own and the
+//!    weights within theirs. A component that others serve well draws less itself.
+//! 3. **Growth** ([`grow`]): at rest, components whose residual still varies are split, as far as the budget goes.
+//!
+//! Why so few points: a step is cheap to correct and costly to prepare. Ten points a component and many steps beat
+//! hundreds of points and few steps on every target that we tried, because the regression is exact for what is quadratic
+//! and the bounds average over the noise of the rest.
+
+mod ascent;
+mod evaluate;
+mod grow;
+mod laplace;
+mod moments;
+mod search;
+mod shared;
+
+pub use search::SearchSummary;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::estimate::ScratchPool;
+use crate::family::{Gaussian, Mixture};
+use crate::observe::{Iteration, Observer, Searching};
+use crate::rule::{self, Skipped, StepInfo, trust_region};
+use crate::run::{Fitted, MOST_BARREN, conclude};
+use crate::state::{Carried, State, precision_from_sd, spread_out};
+use crate::stop::{History, StopReason};
+use crate::target::{Shape, Target};
+use evaluate::Evaluator;
+use grow::MOST_SPREAD;
+use moments::View;
+use rayon::prelude::*;
+use search::{Found, Search, StartFrom};
+use shared::Shared;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+/// Most components, unless told.
+pub const MOST_COMPONENTS: usize = 128;
+/// Share of the budget that the search may spend, and its limit where there is no budget.
+const SEARCH_SHARE: f64 = 0.2;
+const SEARCH_EVALS: u64 = 100_000;
+/// Modes with less than this share of the heaviest one's mass (by Laplace's estimate) are left out: exp(-30).
+const NEGLIGIBLE: f64 = -30.0;
+/// Fewest points a component draws.
+const FEWEST_DRAWS: usize = 10;
+/// Times as many effective points as it draws itself that a component should have where others can lend them.
+const SERVED: usize = 3;
+/// Standard error of a component's value, times its weight, above which it draws more, and how many times as much.
+const QUIET: f64 = 0.1;
+const MOST_TIMES: f64 = 4.0;
+/// Points of a component with a diagonal covariance.
+const DIAGONAL_DRAWS: usize = 16;
+/// First weight of the start distribution as a component.
+const START_WEIGHT: f64 = 0.05;
+/// Iterations of a stage before the weights move: a component must not lose its weight before it has found its shape.
+const WAIT: u64 = 8;
+/// KL bounds of the weights: while the modes settle, and after the first split.
+const FIRST_WEIGHT_BOUND: f64 = 0.1;
+const WEIGHT_BOUND: f64 = 0.03;
+/// Iterations of the first stage.
+const FIRST_STAGE: (u64, u64) = (12, 30);
+/// Iterations that a split should have left: wanted, and fewest.
+const ITERATIONS: u64 = 80;
+const FEWEST_ITERATIONS: u64 = 30;
+/// Points a component and iteration that plans count with.
+const PLANNED_DRAWS: u64 = 11;
+/// Share of the tolerance above which a misfit is worth a split: two modes that overlap and share one component cost little.
+const GROW_AT: f64 = 0.25;
+/// Fewest components that a split adds.
+const LEAST_MORE: f64 = 3.0;
+/// Components that a split may add for each tolerance of misfit.
+const A_TOLERANCE: f64 = 4.0;
+/// Share of the tolerance that may be lost by deleting light components to make room.
+const SPENT: f64 = 0.25;
+/// Times as many components after a split where no budget says how many.
+const GROWTH: usize = 4;
+const LEAST_GROWTH: usize = 16;
+/// Iterations at the end in which the bounds shrink, and by how much each.
+const SETTLING: u64 = 16;
+const SHRINK: f64 = 0.8;
+/// They draw twice as many points, and with fewer components than this more: up to this share of the budget.
+const FEW_COMPONENTS: usize = 8;
+const SETTLING_SHARE: f64 = 0.25;
+/// Share of the newest value in running means.
+const FRESH: f64 = 0.3;
+/// Evaluations where neither evaluations nor seconds are limited.
+pub const DEFAULT_EVALS: u64 = 100_000;
+/// Tolerances of expected gain at which such a run counts as rested when they are spent.
+const NEAR_REST: f64 = 5.0;
+
+/// Where an automatic run stands, beyond what every run carries.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Phase {
+    pub search: SearchSummary,
+    /// Splits done.
+    pub stage: u64,
+    /// Iterations done when the stage began.
+    pub since: u64,
+    /// ELBO with which the previous stage ended.
+    pub before: f64,
+    /// Iterations of settling that are left; none while there is still something to gain.
+    pub settling: Option<u64>,
+    /// Times as many points that are drawn while it settles.
+    pub fuller: usize,
+    /// Whether the run had come to rest when the settling began.
+    pub rested: bool,
+    pub next_id: u64,
+    /// Points that each component draws next.
+    pub counts: Vec<usize>,
+    /// Running means of the residual's variance under each component, and of the share that goes with the distance.
+    pub spread: Vec<f64>,
+    pub radial: Vec<f64>,
+}
+
+impl Phase {
+    fn new(search: SearchSummary, count: usize, draws: usize) -> Self {
+        Self {
+            search,
+            stage: 0,
+            since: 0,
+            before: f64::NEG_INFINITY,
+            settling: None,
+            fuller: 1,
+            rested: false,
+            next_id: count as u64,
+            counts: vec![draws; count],
+            spread: vec![f64::NAN; count],
+            radial: vec![0.0; count],
+        }
+    }
+}
+
+/// Points of a component that no other serves.
+fn own_draws(dim: usize, shape: Shape) -> usize {
+    match shape {
+        Shape::Full => (5 + dim / 2).max(FEWEST_DRAWS),
+        Shape::Diag => DIAGONAL_DRAWS,
+    }
+}
+
+/// The budget of evaluations, if there is one.
+fn budget(config: &Config) -> Option<u64> {
+    config.max_evals.or(if config.max_seconds.is_none() { Some(DEFAULT_EVALS) } else { None })
+}
+
+/// Most components that `config` allows.
+fn most_components(config: &Config) -> usize {
+    if config.components == 0 { MOST_COMPONENTS } else { config.components }
+}
+
+/// Runs; `start` is a mixture to begin with in place of a search, or a state to go on from.
+pub(crate) fn run(
+    target: &dyn Target,
+    config: Config,
+    start: Result<Option<Mixture>, Box<State>>,
+    threads: usize,
+    mut observers: Vec<&mut dyn Observer>,
+) -> Result<Fitted, Error> {
+    let clock = Instant::now();
+    let scratch = ScratchPool::new(threads);
+    let state = match start {
+        Err(state) => *state,
+        Ok(Some(mixture)) => begin(mixture, SearchSummary::default(), &config),
+        Ok(None) => first_state(target, &config, &scratch, &mut observers, &clock)?,
+    };
+    Runner {
+        target,
+        scratch,
+        shared: Shared::default(),
+        views: Vec::new(),
+        steps: Vec::new(),
+        values: Vec::new(),
+        new_weights: Vec::new(),
+        before: state.seconds,
+        clock,
+        config,
+        state,
+    }
+    .run(observers)
+}
+
+/// A state around a first mixture.
+fn begin(mixture: Mixture, search: SearchSummary, config: &Config) -> State {
+    let count = mixture.len();
+    let draws = own_draws(mixture.dim(), mixture.shape());
+    let mut state = State::new(mixture, config);
+    state.automatic = Some(Phase::new(search, count, draws));
+    state
+}
+
+/// Searches for modes and makes a mixture of them.
+fn first_state(
+    target: &dyn Target,
+    config: &Config,
+    scratch: &ScratchPool,
+    observers: &mut [&mut dyn Observer],
+    clock: &Instant,
+) -> Result<State, Error> {
+    let dim = target.dim();
+    let (centre, sd) = spread_out(config, dim)?;
+    let mut go_on = |evals: u64| {
+        let seconds = clock.elapsed().as_secs_f64();
+        let searching = Searching { evals, seconds };
+        // Every observer hears of it, also when one has had enough.
+        let mut stop = false;
+        for observer in observers.iter_mut() {
+            stop |= observer.searching(&searching) == ControlFlow::Break(());
+        }
+        !stop && config.max_seconds.is_none_or(|most| seconds < most)
+    };
+    let limit = budget(config).map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
+    let mut evaluator = Evaluator { target, scratch, evals: 0, limit, go_on: &mut go_on };
+    let most = most_components(config);
+    let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
+    let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;
+    let evals = evaluator.evals;
+    let mut modes: Vec<&Found> = search.modes.iter().collect();
+    modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
+    let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
+    modes.retain(|mode| mode.log_mass() - heaviest > NEGLIGIBLE);
+    modes.truncate(most.max(1).max(MOST_COMPONENTS.min(modes.len())));
+    let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
+    let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
+    let summary = search.summary();
+    if !summary.log_concave || components.is_empty() {
+        // The start itself, in case that narrow peaks lie far from the mass.
+        components.push(Gaussian::new(centre, precision_from_sd(&sd, config.covariance)?));
+        masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
+    }
+    let mut state = begin(Mixture::new(&masses, components)?, summary, config);
+    state.evals = evals;
+    state.seconds = clock.elapsed().as_secs_f64();
+    Ok(state)
+}
+
+/// A run with its buffers.
+struct Runner<'a> {
+    target: &'a dyn Target,
+    config: Config,
+    state: State,
+    scratch: ScratchPool,
+    shared: Shared,
+    views: Vec<View>,
+    steps: Vec<StepInfo>,
+    values: Vec<f64>,
+    new_weights: Vec<f64>,
+    /// Seconds of earlier runs that this one goes on from.
+    before: f64,
+    clock: Instant,
+}
+
+impl Runner<'_> {
+    fn run(mut self, mut observers: Vec<&mut dyn Observer>) -> Result<Fitted, Error> {
+        let mut observer_error = None;
+        let reason = loop {
+            if let Some(reason) = self.exhausted() {
+                break reason;
+            }
+            let (elbo, elbo_se) = self.iterate()?;
+            self.plan()?;
+            self.state.seconds = self.before + self.clock.elapsed().as_secs_f64();
+            let iteration = Iteration {
+                iteration: self.state.iteration,
+                evals: self.state.evals,
+                dropped: self.state.dropped,
+                seconds: self.state.seconds,
+                elbo,
+                elbo_se,
+                mixture: &self.state.mixture,
+                steps: &self.steps,
+                state: &self.state,
+                config: &self.config,
+            };
+            let mut stop = false;
+            for observer in &mut observers {
+                match observer.iteration(&iteration) {
+                    Ok(flow) => stop |= flow == ControlFlow::Break(()),
+                    Err(error) => observer_error = observer_error.or(Some(error)),
+                }
+            }
+            if observer_error.is_some() {
+                break StopReason::ObserverFailed;
+            }
+            if stop {
+                break StopReason::Cancelled;
+            }
+        };
+        let clock = (self.before, self.clock);
+        Ok(conclude(self.target, self.config, self.state, &self.scratch, reason, clock, observer_error))
+    }
+
+    fn phase(&mut self) -> &mut Phase {
+        self.state.automatic.get_or_insert_with(|| Phase::new(SearchSummary::default(), 0, FEWEST_DRAWS))
+    }
+
+    /// Whether a budget is spent, or there is nothing left to gain.
+    fn exhausted(&self) -> Option<StopReason> {
+        let (state, config) = (&self.state, &self.config);
+        let phase = state.automatic.as_ref()?;
+        let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
+        if state.barren.0 >= MOST_BARREN {
+            Some(StopReason::LostSupport)
+        } else if phase.settling == Some(0) {
+            Some(if phase.rested { StopReason::Converged } else { StopReason::MaxEvals })
+        } else if state.iteration >= config.max_iterations {
+            Some(StopReason::MaxIterations)
+        } else if budget(config).is_some_and(|most| state.evals + next > most) {
+            Some(if phase.rested { StopReason::Converged } else { StopReason::MaxEvals })
+        } else if config.max_seconds.is_some_and(|most| state.seconds >= most) {
+            Some(StopReason::MaxSeconds)
+        } else {
+            None
+        }
+    }
+
+    /// Splits components, or begins to settle, if it is time.
+    fn plan(&mut self) -> Result<(), Error> {
+        let (tolerance, fixed, budget) = (self.config.tolerance, self.config.components, budget(&self.config));
+        let most = most_components(&self.config);
+        let (iteration, evals, count) = (self.state.iteration, self.state.evals, self.state.mixture.len());
+        let history = &self.state.history;
+        let Some(phase) = &self.state.automatic else { return Ok(()) };
+        if phase.settling.is_some() {
+            return Ok(());
+        }
+        let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
+        let age = iteration - phase.since;
+        // More points for the last iterations, but not more than a share of the budget.
+        let affordable = budget.map_or(f64::INFINITY, |most| SETTLING_SHARE * most as f64 / (SETTLING * next) as f64);
+        let fuller = (FEW_COMPONENTS / count).max(2).min(affordable as usize).max(1);
+        // Where a budget was given, it is used as long as there is anything to gain beyond the noise.
+        let strict = fixed == 0 && budget.is_some();
+        let at_rest = if strict { history.at_rest(tolerance) } else { history.converged(tolerance) };
+        let first = phase.stage == 0 && count != fixed;
+        let over = first && (age >= FIRST_STAGE.1 || age >= FIRST_STAGE.0 && history.settled(tolerance));
+        if at_rest || over {
+            grow::merge(&mut self.state)?;
+            grow::prune(&mut self.state, most, 0.0)?;
+            if fixed > 0 && self.state.best.as_ref().is_some_and(|best| best.mixture.len() > fixed) {
+                // Better, but with more components than were asked for.
+                self.state.best = None;
+            }
+            if self.split(evals)? {
+                return Ok(());
+            }
+            if at_rest || self.misfit() < tolerance {
+                self.settle(fuller, true);
+            }
+        } else if budget.is_some_and(|most| evals + SETTLING * next * fuller as u64 > most) {
+            let rested = history.converged(NEAR_REST * tolerance);
+            self.settle(fuller, rested);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, fuller: usize, rested: bool) {
+        let phase = self.phase();
+        (phase.settling, phase.fuller, phase.rested) = (Some(SETTLING), fuller, rested);
+        phase.counts.iter_mut().for_each(|count| *count *= fuller);
+    }
+
+    /// Half the variance of the residual: for small misfits, what is still to gain.
+    fn misfit(&self) -> f64 {
+        let Some(phase) = &self.state.automatic else { return f64::INFINITY };
+        let weights = self.state.mixture.log_weights().iter().map(|w| w.exp());
+        weights.zip(&phase.spread).map(|(w, spread)| 0.5 * w * spread.min(MOST_SPREAD)).sum()
+    }
+
+    /// Splits components if there is something to gain and the budget allows it.
+    fn split(&mut self, evals: u64) -> Result<bool, Error> {
+        let (count, fixed) = (self.state.mixture.len(), self.config.components);
+        let tolerance = self.config.tolerance;
+        let most = most_components(&self.config);
+        let now = self.state.history.recent().map_or(f64::NEG_INFINITY, |(elbo, _)| elbo);
+        let misfit = self.misfit();
+        let phase = self.phase();
+        let worthwhile = phase.stage < 2 || now - phase.before > 2.0 * tolerance;
+        if misfit.is_nan() || fixed == 0 && (misfit < GROW_AT * tolerance || !worthwhile) || fixed > 0 && count >= fixed
+        {
+            return Ok(false);
+        }
+        if 2 * count > most {
+            // Little room is left: the lightest make some.
+            grow::prune(&mut self.state, most, SPENT * tolerance)?;
+        }
+        let count = self.state.mixture.len();
+        let useful = count + (A_TOLERANCE * misfit / tolerance).clamp(LEAST_MORE, most as f64) as usize;
+        let wanted = match (fixed, budget(&self.config)) {
+            (0, Some(budget)) => {
+                let left = budget.saturating_sub(evals) / PLANNED_DRAWS;
+                let few = (left / FEWEST_ITERATIONS).min(2 * count as u64);
+                ((left / ITERATIONS).max(few) as usize).min(useful)
+            }
+            (0, None) => (GROWTH * count).max(LEAST_GROWTH).min(useful),
+            (fixed, _) => fixed,
+        };
+        let wanted = wanted.min(most);
+        if !grow::grow(&mut self.state, &self.config, wanted)? {
+            return Ok(false);
+        }
+        let iteration = self.state.iteration;
+        let phase = self.phase();
+        phase.stage += 1;
+        phase.since = iteration;
+        phase.before = now;
+        self.state.history = History::default();
+        Ok(true)
+    }
+
+    /// One iteration; returns the ELBO estimate and its standard error.
+    fn iterate(&mut self) -> Result<(f64, f64), Error> {
+        let Some(phase) = &self.state.automatic else { return Ok((f64::NAN, f64::NAN)) };
+        let mut always = |_| true;
+        let mut evaluator = Evaluator {
+            target: self.target,
+            scratch: &self.scratch,
+            evals: self.state.evals,
+            limit: u64::MAX,
+            go_on: &mut always,
+        };
+        let (seed, iteration) = (self.config.seed, self.state.iteration);
+        self.shared.draw(&mut evaluator, &self.state.mixture, &phase.counts, seed, iteration)?;
+        let points = evaluator.evals - self.state.evals;
+        self.state.evals = evaluator.evals;
+        self.shared.view(&self.state.mixture, &mut self.views, &self.scratch);
+        let whole = self.shared.whole();
+        self.state.dropped += whole.dropped;
+        if whole.elbo.is_finite() {
+            self.state.barren = (0, 0);
+        } else {
+            self.state.barren.0 += 1;
+            self.state.barren.1 += points;
+            if self.state.barren.0 >= MOST_BARREN && self.state.best.is_none() {
+                let (iterations, points) = (MOST_BARREN as usize, self.state.barren.1);
+                return Err(Error::NowhereFinite { points, iterations });
+            }
+        }
+        self.state.judge(whole.elbo, whole.se, false);
+        self.update();
+        self.state.iteration += 1;
+        if self.state.iteration > FIRST_STAGE.0 {
+            // Cheap, and a component that has lost its weight would go on drawing points.
+            grow::prune(&mut self.state, usize::MAX, 0.0)?;
+        }
+        Ok((whole.elbo, whole.se))
+    }
+
+    /// Moves every component and the weights; plans the next draws.
+    fn update(&mut self) {
+        let count = self.state.mixture.len();
+        let (views, scratch) = (&self.views, &self.scratch);
+        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.shape());
+        let served = SERVED * most_draws;
+        let Some(phase) = &mut self.state.automatic else { return };
+        let settling = phase.settling.is_some();
+        phase.settling = phase.settling.map(|left| left.saturating_sub(1));
+        let weights = self.state.mixture.log_weights();
+        for (k, view) in views[..count].iter().enumerate() {
+            if !view.moments.usable {
+                continue;
+            }
+            let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + FRESH * (new - old) };
+            phase.spread[k] = mix(phase.spread[k], view.spread);
+            phase.radial[k] = mix(phase.radial[k], view.radial);
+            // What the points of others are worth to it need not be drawn again.
+            let lent = (view.ess - phase.counts[k] as f64).max(0.0) / if settling { phase.fuller as f64 } else { 1.0 };
+            let base = served.saturating_sub(lent as usize).clamp(FEWEST_DRAWS, most_draws);
+            phase.counts[k] = if settling {
+                // Towards the end the bias of few points counts more than their price.
+                base * phase.fuller
+            } else if count > 1 {
+                // A heavy component with a noisy value would throw the weights about.
+                let noise = weights[k].exp() * view.noise() / QUIET;
+                base * (noise * noise).ceil().clamp(1.0, MOST_TIMES) as usize
+            } else {
+                base
+            };
+        }
+        let (log_w, components) = self.state.mixture.parts_mut();
+        self.steps.resize(count, StepInfo::default());
+        let old_log_w = &*log_w;
+        let tasks = components.par_iter_mut().zip(&mut self.state.carried).zip(&mut self.steps).enumerate();
+        tasks.for_each(|(k, ((component, carried), info))| {
+            let view = &views[k];
+            *info = if view.moments.usable {
+                advance(component, carried, view, old_log_w[k], settling, scratch)
+            } else {
+                StepInfo::skipped(Skipped::NoPoints)
+            };
+        });
+        if count > 1 && self.state.iteration >= phase.since + WAIT {
+            self.values.clear();
+            self.values
+                .extend(views[..count].iter().map(|v| if v.moments.usable { v.moments.value } else { f64::NAN }));
+            let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
+            // Where nothing can be evaluated there is no mass.
+            self.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
+            self.new_weights.resize(count, 0.0);
+            let bound = if phase.stage == 0 { FIRST_WEIGHT_BOUND } else { WEIGHT_BOUND };
+            rule::weights::trust_region_step(log_w, &self.values, 1.0, bound, &mut self.new_weights);
+        }
+    }
+}
+
+/// One component's step within its bound.
+fn advance(
+    component: &mut Gaussian,
+    carried: &mut Carried,
+    view: &View,
+    log_w: f64,
+    settling: bool,
+    scratch: &ScratchPool,
+) -> StepInfo {
+    let objective = view.moments.value + log_w;
+    if settling {
+        carried.bound = (carried.bound * SHRINK).max(trust_region::LEAST);
+    } else if !carried.objective.is_nan() {
+        carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, view.noise());
+    }
+    carried.objective = objective;
+    let (grad, hess) = (&view.moments.grad, &view.moments.hess);
+    scratch.with(|scratch| trust_region::step(component, grad, hess, carried.bound, scratch))
+}

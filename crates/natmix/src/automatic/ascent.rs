@@ -1,0 +1,232 @@
+//! Climbs of `log p` from many starts at once: L-BFGS in lockstep, one point a start and round.
+//!
+//! A climb need not reach the top: it ends where the expected gain of the next step is small, because the mixture takes
+//! over from there, or where the parabola of a known mode explains its gradient: then the rest of the way is known. All
+//! climbs of a batch evaluate their next point in one call.
+
+use super::evaluate::Evaluator;
+use super::search::leads_to;
+use crate::error::Error;
+use crate::family::Gaussian;
+
+/// Pairs of steps and gradient changes that a climb remembers.
+const MEMORY: usize = 12;
+/// Rounds after which a climb is given up.
+const ROUNDS: usize = 250;
+/// Expected gain, in nats, below which a climb has arrived.
+const ARRIVED: f64 = 1e-3;
+/// Share of the expected gain that a step must bring.
+const ENOUGH: f64 = 1e-4;
+/// Steps shorter than this share of the start's spread end a climb.
+const SHORTEST: f64 = 1e-12;
+
+/// The end of a climb.
+#[derive(Clone, Debug)]
+pub(crate) struct Summit {
+    pub z: Vec<f64>,
+    pub log_p: f64,
+    pub grad: Vec<f64>,
+    /// The known mode that it leads to.
+    pub joins: Option<usize>,
+    /// Variance of each coordinate as far as the climb has seen the curvature.
+    pub variance: Vec<f64>,
+}
+
+/// A step and the fall of the gradient along it, with `1 / (step . fall)`.
+type Pair = (Vec<f64>, Vec<f64>, f64);
+
+/// How a climb ended.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Arrived,
+    Joins(usize),
+    Lost,
+}
+
+/// One climb.
+struct Climb {
+    z: Vec<f64>,
+    log_p: f64,
+    grad: Vec<f64>,
+    direction: Vec<f64>,
+    /// Rise along the direction for a step of size one.
+    slope: f64,
+    step: f64,
+    /// Oldest first.
+    pairs: Vec<Pair>,
+    /// Length of the next step where no curvature is known, in units of `scale`.
+    reach: f64,
+    end: Option<End>,
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+impl Climb {
+    /// Sets direction, slope and step from the present gradient.
+    fn aim(&mut self, scale: &[f64]) {
+        let mut direction = self.grad.clone();
+        apply(&self.pairs, &mut direction, scale);
+        let mut slope = dot(&direction, &self.grad);
+        if !(slope > 0.0 && slope.is_finite()) {
+            self.pairs.clear();
+            direction.clone_from(&self.grad);
+            apply(&self.pairs, &mut direction, scale);
+            slope = dot(&direction, &self.grad);
+        }
+        let length = direction.iter().zip(scale).map(|(x, s)| (x / s).powi(2)).sum::<f64>().sqrt();
+        self.direction = direction;
+        self.slope = slope;
+        // Without curvature only the reach is known; with it, no farther than a few reaches either.
+        self.step = if self.pairs.is_empty() { self.reach / length } else { (2.0 * self.reach / length).min(1.0) };
+        if !(slope > 0.0 && self.step > 0.0 && self.step.is_finite()) {
+            self.end = Some(End::Lost);
+        }
+    }
+
+    /// Takes the value and gradient at the trial point.
+    fn take(&mut self, trial: &[f64], log_p: f64, grad: &[f64], scale: &[f64], known: &[Gaussian]) {
+        let fine = log_p.is_finite() && grad.iter().all(|g| g.is_finite());
+        if !fine || log_p < self.log_p + ENOUGH * self.step * self.slope {
+            // The parabola through value, slope and the trial's value says where the top is.
+            let top = if fine {
+                0.5 * self.step * self.step * self.slope / (self.log_p + self.step * self.slope - log_p)
+            } else {
+                0.0
+            };
+            self.step = top.clamp(0.1 * self.step, 0.5 * self.step);
+            let length = self.direction.iter().zip(scale).map(|(x, s)| (x / s).powi(2)).sum::<f64>().sqrt();
+            if self.pairs.is_empty() {
+                self.reach = self.step * length;
+            }
+            if self.step * length < SHORTEST {
+                if self.pairs.is_empty() {
+                    self.end = Some(End::Lost);
+                } else {
+                    self.pairs.clear();
+                    self.aim(scale);
+                }
+            }
+            return;
+        }
+        let moved: Vec<f64> = trial.iter().zip(&self.z).map(|(a, b)| a - b).collect();
+        let fall: Vec<f64> = self.grad.iter().zip(grad).map(|(a, b)| a - b).collect();
+        let curvature = dot(&moved, &fall);
+        let length = moved.iter().zip(scale).map(|(x, s)| (x / s).powi(2)).sum::<f64>().sqrt();
+        if curvature > 1e-10 * dot(&moved, &moved).sqrt() * dot(&fall, &fall).sqrt() {
+            if self.pairs.len() == MEMORY {
+                self.pairs.remove(0);
+            }
+            self.pairs.push((moved, fall, curvature.recip()));
+        } else {
+            // The density bends the other way: the pairs tell of another region. Go faster.
+            self.pairs.clear();
+        }
+        self.reach = (1.5 * length).max(self.reach * 0.5);
+        self.z.copy_from_slice(trial);
+        self.log_p = log_p;
+        self.grad.copy_from_slice(grad);
+        self.aim(scale);
+        if !self.pairs.is_empty() && 0.5 * self.slope < ARRIVED {
+            self.end = Some(End::Arrived);
+        }
+        if let Some(mode) = known.iter().position(|mode| leads_to(mode, &self.z, &self.grad)) {
+            self.end = Some(End::Joins(mode));
+        }
+    }
+
+    fn variance(&self, scale: &[f64]) -> Vec<f64> {
+        (0..self.z.len())
+            .map(|i| {
+                let mut unit = vec![0.0; self.z.len()];
+                unit[i] = 1.0;
+                apply(&self.pairs, &mut unit, scale);
+                unit[i]
+            })
+            .collect()
+    }
+}
+
+/// `x <- H x` with the inverse curvature `H` that the pairs imply (two-loop recursion).
+fn apply(pairs: &[Pair], x: &mut [f64], scale: &[f64]) {
+    let mut alphas = vec![0.0; pairs.len()];
+    for ((moved, fall, inverse), alpha) in pairs.iter().zip(&mut alphas).rev() {
+        *alpha = inverse * dot(moved, x);
+        x.iter_mut().zip(fall).for_each(|(x, y)| *x -= *alpha * y);
+    }
+    // In units of the start's spread, the newest pair sets the size.
+    let size = pairs.last().map_or(1.0, |(_, fall, inverse)| {
+        1.0 / (inverse * fall.iter().zip(scale).map(|(y, s)| (y * s).powi(2)).sum::<f64>())
+    });
+    x.iter_mut().zip(scale).for_each(|(x, s)| *x *= size * s * s);
+    for ((moved, fall, inverse), alpha) in pairs.iter().zip(&alphas) {
+        let beta = inverse * dot(fall, x);
+        x.iter_mut().zip(moved).for_each(|(x, s)| *x += (alpha - beta) * s);
+    }
+}
+
+/// Climbs from each of `starts` (one after the other). `scale` is the spread of the start in each coordinate. Ends early,
+/// with all climbs where they are, when `evaluator` may not go on.
+pub(crate) fn climb(
+    evaluator: &mut Evaluator<'_>,
+    starts: &[f64],
+    scale: &[f64],
+    known: &[Gaussian],
+) -> Result<Vec<Summit>, Error> {
+    let d = scale.len();
+    let n = starts.len() / d;
+    let (mut log_p, mut grad) = (vec![0.0; n], vec![0.0; n * d]);
+    evaluator.evaluate(starts, &mut log_p, &mut grad)?;
+    let mut climbs: Vec<Climb> = (0..n)
+        .map(|i| {
+            let (z, grad) = (starts[i * d..][..d].to_vec(), grad[i * d..][..d].to_vec());
+            let fine = log_p[i].is_finite() && grad.iter().all(|g| g.is_finite());
+            let mut climb = Climb {
+                z,
+                log_p: log_p[i],
+                grad,
+                direction: vec![0.0; d],
+                slope: 0.0,
+                step: 0.0,
+                pairs: Vec::with_capacity(MEMORY),
+                reach: 0.05 * (d as f64).sqrt(),
+                end: if fine { None } else { Some(End::Lost) },
+            };
+            if fine {
+                climb.aim(scale);
+            }
+            climb
+        })
+        .collect();
+    let mut trials = Vec::with_capacity(n * d);
+    for _ in 0..ROUNDS {
+        trials.clear();
+        for climb in climbs.iter().filter(|climb| climb.end.is_none()) {
+            trials.extend(climb.z.iter().zip(&climb.direction).map(|(z, x)| z + climb.step * x));
+        }
+        let count = trials.len() / d;
+        if count == 0 || !evaluator.may_spend(count) {
+            break;
+        }
+        let (log_p, grad) = (&mut log_p[..count], &mut grad[..count * d]);
+        evaluator.evaluate(&trials, log_p, grad)?;
+        for (i, climb) in climbs.iter_mut().filter(|climb| climb.end.is_none()).enumerate() {
+            climb.take(&trials[i * d..][..d], log_p[i], &grad[i * d..][..d], scale, known);
+        }
+    }
+    Ok(climbs
+        .into_iter()
+        .filter(|climb| climb.log_p.is_finite())
+        .map(|climb| Summit {
+            variance: climb.variance(scale),
+            joins: match climb.end {
+                Some(End::Joins(mode)) => Some(mode),
+                _ => None,
+            },
+            z: climb.z,
+            log_p: climb.log_p,
+            grad: climb.grad,
+        })
+        .collect())
+}

@@ -1,0 +1,42 @@
+//! Evaluates the target at many points, in parallel; counts, and knows when the budget is spent.
+
+use crate::error::Error;
+use crate::estimate::ScratchPool;
+use crate::target::{EvalOut, Points, Rows, Target};
+use rayon::prelude::*;
+
+/// Points of one task.
+pub(crate) const CHUNK: usize = 32;
+
+/// A target with the count of its evaluations.
+pub(crate) struct Evaluator<'a> {
+    pub target: &'a dyn Target,
+    pub scratch: &'a ScratchPool,
+    pub evals: u64,
+    /// Most evaluations of what is going on now.
+    pub limit: u64,
+    /// Whether to go on: asked before each evaluation of a search, so that a cancelled run ends soon.
+    pub go_on: &'a mut dyn FnMut(u64) -> bool,
+}
+
+impl Evaluator<'_> {
+    /// Whether `count` more evaluations are allowed.
+    pub fn may_spend(&mut self, count: usize) -> bool {
+        self.evals.saturating_add(count as u64) <= self.limit && (self.go_on)(self.evals)
+    }
+
+    /// Values and gradients at `z`. A point that cannot be evaluated gets a value that is not finite.
+    pub fn evaluate(&mut self, z: &[f64], log_p: &mut [f64], grad: &mut [f64]) -> Result<(), Error> {
+        let d = self.target.dim();
+        self.evals += log_p.len() as u64;
+        let (target, scratch) = (self.target, self.scratch);
+        z.par_chunks(CHUNK * d)
+            .zip(log_p.par_chunks_mut(CHUNK))
+            .zip(grad.par_chunks_mut(CHUNK * d))
+            .try_for_each(|((z, log_p), grad)| {
+                let out = EvalOut { log_p, grad: Some(grad), curv: None };
+                scratch.with(|scratch| target.eval(Rows::All, Points::new(z, d), out, scratch))
+            })
+            .map_err(Error::from)
+    }
+}

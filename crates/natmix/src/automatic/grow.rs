@@ -1,0 +1,229 @@
+//! Adding and deleting components.
+//!
+//! A component whose residual `b` still varies under it is split into several at once. Where `b` varies with the distance
+//! from the mean alone, the tails are wrong: the children share the mean and have a ladder of widths. Otherwise the children
+//! lie around the old mean, each narrower, so that together they have its mean and covariance. Splitting widely and early
+//! beats adding one at a time: the children share their points, and the weights sort out which of them are needed.
+
+use super::State;
+use crate::config::Config;
+use crate::error::Error;
+use crate::family::{Full, Gaussian, Mixture, Precision};
+use crate::noise::{Noise, Purpose};
+use crate::state::Carried;
+
+/// Share of the spread that must go with the distance alone for a ladder of widths.
+const RADIAL: f64 = 0.4;
+/// Logarithm of the widest over the old width, and most and fewest widths.
+const LADDER: f64 = 1.2;
+const MOST_WIDTHS: usize = 9;
+const FEWEST_WIDTHS: usize = 3;
+/// Spread of the children's means, in standard deviations, and their own width: 0.7^2 + 0.71^2 = 1.
+const APART: f64 = 0.7;
+const NARROWER: f64 = std::f64::consts::FRAC_1_SQRT_2;
+/// First KL bound of a child.
+const FIRST_BOUND: f64 = 0.3;
+/// Variance of the residual beyond which it tells no more about what a split would bring.
+pub(crate) const MOST_SPREAD: f64 = 4.0;
+/// KL divergence below which two components cover the same.
+const SAME: f64 = 1e-3;
+/// Weight below which a component has nothing to say.
+const LEAST_WEIGHT: f64 = 1e-6;
+
+/// How many children each component gets, itself counted, when there may be `wanted` components in all.
+pub(crate) fn children(weights: &[f64], spread: &[f64], wanted: usize, tolerance: f64) -> Vec<usize> {
+    let count = weights.len();
+    let gain = |k: usize| 0.5 * weights[k] * spread[k].min(MOST_SPREAD);
+    // What is exact already is left alone.
+    let worth: Vec<f64> = (0..count)
+        .map(|k| {
+            if gain(k) > 0.1 * tolerance / count as f64 { weights[k] * spread[k].min(MOST_SPREAD).sqrt() } else { 0.0 }
+        })
+        .collect();
+    let total: f64 = worth.iter().sum();
+    let room = wanted.saturating_sub(count);
+    let mut children = vec![1; count];
+    if total.is_nan() || total <= 0.0 {
+        return children;
+    }
+    let mut left = room;
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|&a, &b| worth[b].total_cmp(&worth[a]));
+    for &k in &order {
+        let more = ((room as f64 * worth[k] / total).round() as usize).min(left);
+        children[k] += more;
+        left -= more;
+    }
+    children[order[0]] += left;
+    children
+}
+
+/// Splits the components of `state`; returns whether there is any new one.
+pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<bool, Error> {
+    let Some(phase) = &mut state.automatic else { return Ok(false) };
+    let old = &state.mixture;
+    let weights = old.weights();
+    let children = children(&weights, &phase.spread, wanted, config.tolerance);
+    if children.iter().all(|&n| n == 1) {
+        return Ok(false);
+    }
+    let (mut components, mut ids, mut new_weights) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut carried, mut spread, mut radial, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (k, parent) in old.components().iter().enumerate() {
+        let family = if children[k] == 1 {
+            carried.push(state.carried[k].clone());
+            ids.push(old.ids()[k]);
+            vec![parent.clone()]
+        } else {
+            let first = phase.next_id;
+            let family = if phase.radial[k] > RADIAL && children[k] >= FEWEST_WIDTHS {
+                ladder(parent, children[k].min(MOST_WIDTHS))
+            } else {
+                (first..).take(children[k]).map(|id| beside(parent, config.seed, id)).collect()
+            };
+            phase.next_id += family.len() as u64;
+            ids.extend(first..phase.next_id);
+            let fresh = Carried { bound: FIRST_BOUND, objective: f64::NAN, ..state.carried[k].clone() };
+            carried.extend(family.iter().map(|_| fresh.clone()));
+            family
+        };
+        new_weights.extend(family.iter().map(|_| weights[k] / family.len() as f64));
+        spread.extend(family.iter().map(|_| phase.spread[k]));
+        radial.extend(family.iter().map(|_| phase.radial[k]));
+        counts.extend(family.iter().map(|_| phase.counts[k]));
+        components.extend(family);
+    }
+    state.mixture = Mixture::new(&new_weights, components)?.with_ids(ids);
+    state.carried = carried;
+    (phase.spread, phase.radial, phase.counts) = (spread, radial, counts);
+    Ok(true)
+}
+
+/// Deletes components that have nothing to say, beyond `most` the lightest, and light ones that together weigh no more
+/// than `share`.
+pub(crate) fn prune(state: &mut State, most: usize, share: f64) -> Result<(), Error> {
+    let weights = state.mixture.weights();
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let mut kept: Vec<usize> = order.into_iter().take(most.max(1)).collect();
+    let mut lost = 0.0;
+    while let Some(&lightest) = kept.last() {
+        lost += weights[lightest];
+        if kept.len() == 1 || lost > share && weights[lightest] >= LEAST_WEIGHT {
+            break;
+        }
+        kept.pop();
+    }
+    keep(state, kept, &weights)
+}
+
+/// Makes one of components that cover the same.
+pub(crate) fn merge(state: &mut State) -> Result<(), Error> {
+    let mut weights = state.mixture.weights();
+    let components = state.mixture.components();
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let mut kept: Vec<usize> = Vec::new();
+    for k in order {
+        // The means first: the rest costs a factorisation.
+        let near = |&other: &usize| near(&components[other], components[k].mean());
+        let twin = kept.iter().copied().filter(near).find(|&other| components[k].kl(&components[other]) < SAME);
+        match twin {
+            Some(twin) => weights[twin] += weights[k],
+            None => kept.push(k),
+        }
+    }
+    keep(state, kept, &weights)
+}
+
+fn near(gaussian: &Gaussian, z: &[f64]) -> bool {
+    let delta: Vec<f64> = z.iter().zip(gaussian.mean()).map(|(a, b)| a - b).collect();
+    let mut stretched = vec![0.0; z.len()];
+    gaussian.precision().times(&delta, &mut stretched);
+    delta.iter().zip(&stretched).map(|(a, b)| a * b).sum::<f64>() < 2.0 * SAME
+}
+
+/// Leaves only the components `kept`, with the given weights.
+fn keep(state: &mut State, mut kept: Vec<usize>, weights: &[f64]) -> Result<(), Error> {
+    let Some(phase) = &mut state.automatic else { return Ok(()) };
+    if kept.len() == state.mixture.len() || kept.is_empty() {
+        return Ok(());
+    }
+    kept.sort_unstable();
+    let pick = |list: &[f64]| kept.iter().map(|&k| list[k]).collect::<Vec<f64>>();
+    let components = kept.iter().map(|&k| state.mixture.components()[k].clone()).collect();
+    let ids = kept.iter().map(|&k| state.mixture.ids()[k]).collect();
+    state.mixture = Mixture::new(&pick(weights), components)?.with_ids(ids);
+    state.carried = kept.iter().map(|&k| state.carried[k].clone()).collect();
+    (phase.spread, phase.radial) = (pick(&phase.spread), pick(&phase.radial));
+    phase.counts = kept.iter().map(|&k| phase.counts[k]).collect();
+    Ok(())
+}
+
+/// Copies of `parent` with widths from narrow to wide.
+fn ladder(parent: &Gaussian, count: usize) -> Vec<Gaussian> {
+    let reach = LADDER * ((count - 1) as f64 / 6.0).min(1.0);
+    (0..count).map(|i| scaled(parent, (reach * (2.0 * i as f64 / (count - 1) as f64 - 1.0)).exp())).collect()
+}
+
+/// A narrower copy of `parent`, moved at random within it.
+fn beside(parent: &Gaussian, seed: u64, id: u64) -> Gaussian {
+    let mut mean = vec![0.0; parent.dim()];
+    Noise::new(seed, Purpose::Split, id, 0, 0).normals(&mut mean);
+    mean.iter_mut().for_each(|x| *x *= APART);
+    parent.place(&mut mean);
+    Gaussian::new(mean, scaled(parent, NARROWER).precision().clone())
+}
+
+/// The same place with standard deviations times `width`.
+fn scaled(parent: &Gaussian, width: f64) -> Gaussian {
+    let prec = match parent.precision() {
+        Precision::Full(prec) => {
+            let factor = prec.factor().iter().map(|x| x / width).collect();
+            Precision::Full(Full::from_factor(prec.dim(), factor))
+        }
+        Precision::Diag(prec) => {
+            let entries = prec.entries().iter().map(|x| x / (width * width)).collect();
+            // A width near one keeps a positive number positive; should it not, the old one stays.
+            crate::family::Diag::new(entries).map_or_else(|_| parent.precision().clone(), Precision::Diag)
+        }
+    };
+    Gaussian::new(parent.mean().to_vec(), prec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_wrong_is_split_and_the_number_is_kept() {
+        let children = children(&[0.5, 0.3, 0.2], &[0.0, 1.0, 1.0], 13, 0.01);
+        assert_eq!(children[0], 1);
+        assert_eq!(children.iter().sum::<usize>(), 13);
+        assert!(children[1] > children[2]);
+        assert_eq!(super::children(&[1.0], &[1e-9], 8, 0.01), [1]);
+    }
+
+    #[test]
+    fn a_split_keeps_the_covariance_on_average() {
+        let parent = Gaussian::isotropic(vec![1.0, -2.0], 3.0);
+        let n = 4000;
+        let (mut mean, mut square) = (0.0, 0.0);
+        for id in 0..n {
+            let child = beside(&parent, 1, id);
+            let own = child.sd()[0];
+            mean += child.mean()[0] / n as f64;
+            square += (own * own + (child.mean()[0] - 1.0).powi(2)) / n as f64;
+        }
+        // Standard errors 0.033 and 0.1.
+        assert!((mean - 1.0).abs() < 0.15, "{mean}");
+        assert!((square - 9.0 * 0.99).abs() < 0.5, "{square}");
+    }
+
+    #[test]
+    fn a_ladder_reaches_both_ways() {
+        let widths: Vec<f64> = ladder(&Gaussian::isotropic(vec![0.0], 1.0), 7).iter().map(|g| g.sd()[0]).collect();
+        assert!((widths[0] - (-LADDER).exp()).abs() < 1e-12 && (widths[3] - 1.0).abs() < 1e-12);
+        assert!((widths[6] - LADDER.exp()).abs() < 1e-12);
+    }
+}

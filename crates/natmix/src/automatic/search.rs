@@ -1,0 +1,230 @@
+//! Finding the modes: climbs from many starts, merged by what they cover, until no new mode appears.
+//!
+//! The starts are drawn from the start distribution, in batches that double. The share of starts whose mode has been met
+//! only once (Good and Turing) estimates the chance that the next start finds a new mode: a share of starts, not of
+//! posterior mass. The search ends when that share is small, or its part of the budget is spent.
+
+use super::ascent::{Summit, climb};
+use super::evaluate::Evaluator;
+use super::laplace::laplace;
+use crate::error::Error;
+use crate::family::Gaussian;
+use crate::noise::{Noise, Purpose};
+use crate::target::Shape;
+use serde::{Deserialize, Serialize};
+
+/// Starts of the first two batches.
+const FIRST_STARTS: usize = 4;
+const NEXT_STARTS: usize = 12;
+/// Most starts in all.
+const MOST_STARTS: usize = 4096;
+/// Starts a known mode that must have been made before the search may end.
+const STARTS_A_MODE: usize = 8;
+/// Share of its budget that a search spends anyway, unless so many starts a mode have been made.
+const THOROUGH: f64 = 0.25;
+const PLENTY_A_MODE: usize = 64;
+/// Share of starts in modes met only once at which the search ends.
+const FEW_SINGLES: f64 = 0.02;
+/// Squared distance, in a mode's own metric, within which another summit is the same.
+const SAME: f64 = 4.0;
+/// A climb is not held against modes that are farther than this from it, in their own metric.
+const FAR: f64 = 1e4;
+/// Modes that climbs are held against on their way.
+const MOST_KNOWN: usize = 32;
+
+/// What a search has found, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SearchSummary {
+    /// Starts made.
+    pub starts: u64,
+    /// Different modes that they ended in.
+    pub modes: u64,
+    /// Modes that only one start ended in.
+    pub singles: u64,
+    /// Share of the mass found (by Laplace's estimate) that lies in modes which both halves of the starts have met: how
+    /// far independent restarts agree.
+    pub agreement: f64,
+    /// Whether the target says that it is log-concave: then there is one mode, and one start finds it.
+    pub log_concave: bool,
+}
+
+impl SearchSummary {
+    /// Share of starts that ended in a mode met only once (Good-Turing): the chance that one more start would have found
+    /// a new mode. Not a share of posterior mass.
+    pub fn share_of_singles(&self) -> f64 {
+        if self.starts == 0 { 1.0 } else { self.singles as f64 / self.starts as f64 }
+    }
+}
+
+/// A mode that some climb ended in.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The Gaussian with the mode's place and curvature.
+    pub gaussian: Gaussian,
+    pub log_p: f64,
+    /// Starts with even and with odd numbers that ended here.
+    pub hits: [u64; 2],
+}
+
+impl Found {
+    /// Laplace's estimate of the log of the mass.
+    pub fn log_mass(&self) -> f64 {
+        self.log_p - self.gaussian.log_norm()
+    }
+}
+
+/// Where starts are drawn from.
+#[derive(Clone, Copy)]
+pub(crate) struct StartFrom<'a> {
+    pub centre: &'a [f64],
+    pub sd: &'a [f64],
+    pub seed: u64,
+}
+
+/// The modes found so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Search {
+    pub modes: Vec<Found>,
+    starts: u64,
+    log_concave: bool,
+}
+
+impl Search {
+    /// Searches within the limit of `evaluator`; more than `most_modes` are not needed.
+    pub fn run(
+        evaluator: &mut Evaluator<'_>,
+        from: StartFrom<'_>,
+        shape: Shape,
+        most_modes: usize,
+    ) -> Result<Self, Error> {
+        let mut search = Self { log_concave: evaluator.target.is_log_concave(), ..Self::default() };
+        let mut batch = if search.log_concave { 1 } else { FIRST_STARTS };
+        let first = evaluator.evals;
+        while evaluator.may_spend(4 * batch) {
+            let before = evaluator.evals;
+            search.batch(evaluator, from, shape, batch)?;
+            // Thorough where it is cheap: a rare mode is worth a few of the evaluations that are there anyway.
+            let thorough = evaluator.evals >= first + (THOROUGH * (evaluator.limit - first) as f64) as u64
+                || search.starts as usize >= PLENTY_A_MODE * search.modes.len();
+            if search.enough() && (thorough || search.log_concave) || search.modes.len() >= most_modes {
+                break;
+            }
+            let cost = ((evaluator.evals - before) / batch as u64).max(1);
+            let affordable = evaluator.limit.saturating_sub(evaluator.evals) / cost;
+            let made = search.starts as usize;
+            batch = if made == FIRST_STARTS { NEXT_STARTS } else { made }.min(affordable as usize);
+            if batch < 2 {
+                break;
+            }
+        }
+        Ok(search)
+    }
+
+    fn enough(&self) -> bool {
+        let n = self.starts as usize;
+        let enough = n >= (STARTS_A_MODE * self.modes.len()).max(FIRST_STARTS + NEXT_STARTS);
+        self.log_concave || n >= MOST_STARTS || enough && self.singles() as f64 <= FEW_SINGLES * n as f64
+    }
+
+    fn batch(
+        &mut self,
+        evaluator: &mut Evaluator<'_>,
+        from: StartFrom<'_>,
+        shape: Shape,
+        count: usize,
+    ) -> Result<(), Error> {
+        let d = from.centre.len();
+        let mut starts = vec![0.0; count * d];
+        for (z, number) in starts.chunks_exact_mut(d).zip(self.starts..) {
+            // The very first start is the centre itself.
+            if number > 0 {
+                Noise::new(from.seed, Purpose::Start, number, 0, 0).normals(z);
+            }
+            for ((z, centre), sd) in z.iter_mut().zip(from.centre).zip(from.sd) {
+                *z = centre + sd * *z;
+            }
+        }
+        let mut order: Vec<usize> = (0..self.modes.len()).collect();
+        order.sort_by_key(|&mode| std::cmp::Reverse(self.modes[mode].hits.iter().sum::<u64>()));
+        order.truncate(MOST_KNOWN);
+        let known: Vec<Gaussian> = order.iter().map(|&mode| self.modes[mode].gaussian.clone()).collect();
+        let summits = climb(evaluator, &starts, from.sd, &known)?;
+        for (number, mut summit) in (self.starts..).zip(summits) {
+            summit.joins = summit.joins.map(|known| order[known]);
+            self.add(evaluator, summit, number, from.sd, shape)?;
+        }
+        self.starts += count as u64;
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        evaluator: &mut Evaluator<'_>,
+        summit: Summit,
+        number: u64,
+        sd: &[f64],
+        shape: Shape,
+    ) -> Result<(), Error> {
+        let half = (number % 2) as usize;
+        let near = || self.modes.iter().position(|mode| distance(&mode.gaussian, &summit.z) <= SAME);
+        if let Some(mode) = summit.joins.or_else(near) {
+            self.modes[mode].hits[half] += 1;
+        } else if let Some(gaussian) = laplace(evaluator, &summit, sd, shape)? {
+            let mut hits = [0, 0];
+            hits[half] = 1;
+            self.modes.push(Found { gaussian, log_p: summit.log_p, hits });
+        }
+        Ok(())
+    }
+
+    fn singles(&self) -> u64 {
+        self.modes.iter().filter(|mode| mode.hits.iter().sum::<u64>() == 1).count() as u64
+    }
+
+    /// The search in numbers.
+    pub fn summary(&self) -> SearchSummary {
+        let most = self.modes.iter().map(Found::log_mass).fold(f64::NEG_INFINITY, f64::max);
+        let (mut both, mut all) = (0.0, 0.0);
+        for mode in &self.modes {
+            let mass = (mode.log_mass() - most).exp();
+            all += mass;
+            both += if mode.hits.iter().all(|hits| *hits > 0) { mass } else { 0.0 };
+        }
+        SearchSummary {
+            starts: self.starts,
+            modes: self.modes.len() as u64,
+            singles: self.singles(),
+            agreement: if self.log_concave && all > 0.0 {
+                1.0
+            } else if all > 0.0 {
+                both / all
+            } else {
+                0.0
+            },
+            log_concave: self.log_concave,
+        }
+    }
+}
+
+/// Squared distance of `z` from the mean, in the Gaussian's own metric.
+fn distance(gaussian: &Gaussian, z: &[f64]) -> f64 {
+    let delta: Vec<f64> = z.iter().zip(gaussian.mean()).map(|(a, b)| a - b).collect();
+    let mut stretched = vec![0.0; z.len()];
+    gaussian.precision().times(&delta, &mut stretched);
+    delta.iter().zip(&stretched).map(|(a, b)| a * b).sum()
+}
+
+/// Whether the parabola of a mode explains the gradient at `z`: one step of Newton's with its curvature would end within
+/// its own width.
+pub(crate) fn leads_to(mode: &Gaussian, z: &[f64], grad: &[f64]) -> bool {
+    let delta: Vec<f64> = z.iter().zip(mode.mean()).map(|(a, b)| a - b).collect();
+    let mut miss = vec![0.0; z.len()];
+    mode.precision().times(&delta, &mut miss);
+    if delta.iter().zip(&miss).map(|(a, b)| a * b).sum::<f64>() > FAR {
+        return false;
+    }
+    miss.iter_mut().zip(grad).for_each(|(miss, g)| *miss += g);
+    let mut landing = miss.clone();
+    mode.precision().solve(&mut landing);
+    miss.iter().zip(&landing).map(|(a, b)| a * b).sum::<f64>() <= 1.0
+}

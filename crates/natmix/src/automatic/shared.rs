@@ -1,0 +1,192 @@
+//! Points that serve every component: importance weights, and moments from them.
+//!
+//! With `n_j` points drawn from component j (`n` in all) every point has the density `s(z) = sum_j n_j/n N_j(z)`, and
+//! `omega_ki = N_k(z_i) / s(z_i)`, normalised over i, makes all of them serve component k. The effective number of points of
+//! a component, `(sum omega)^2 / sum omega^2`, tells how many draws of its own it still needs.
+//!
+//! Weights never exceed `n / n_k`, so their sums need no logarithms, and points of far components fall out by themselves.
+
+use super::evaluate::{CHUNK, Evaluator};
+use super::moments::{View, Weighted};
+use crate::draws::{DrawPlan, Key, Plan, Radius};
+use crate::error::Error;
+use crate::estimate::ScratchPool;
+use crate::family::{Block, Mixture};
+use crate::lanes;
+use crate::target::Points;
+use rayon::prelude::*;
+
+/// Points with a smaller weight are left out of a component's sums; a point of its own has a weight near one.
+const NEGLIGIBLE: f64 = 1e-5;
+
+/// Independent draws: the importance weights need points that follow their density one by one, and heavy tails want them.
+const PLAN: DrawPlan = DrawPlan { plan: Plan::Independent, radius: Radius::Random };
+
+/// The points of an iteration, component after component, with all that is known about them.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    z: Vec<f64>,
+    log_p: Vec<f64>,
+    grad: Vec<f64>,
+    /// `log N_k`, in blocks of `CHUNK` points: component after component within a block.
+    log_n: Vec<f64>,
+    log_q: Vec<f64>,
+    /// `log n s(z)`.
+    log_s: Vec<f64>,
+    /// `b = log p - log q`, and its gradient.
+    residual: Vec<f64>,
+    grad_residual: Vec<f64>,
+}
+
+/// What the points say about the whole mixture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole {
+    pub elbo: f64,
+    pub se: f64,
+    /// `log E_q[exp b]`.
+    pub log_evidence: f64,
+    /// Points that could not be used.
+    pub dropped: u64,
+}
+
+impl Shared {
+    /// Draws `counts[k]` points of each component and evaluates target and mixture there.
+    pub fn draw(
+        &mut self,
+        evaluator: &mut Evaluator<'_>,
+        q: &Mixture,
+        counts: &[usize],
+        seed: u64,
+        iteration: u64,
+    ) -> Result<(), Error> {
+        let (d, count) = (q.dim(), q.len());
+        let n: usize = counts.iter().sum();
+        self.z.resize(n * d, 0.0);
+        self.grad.resize(n * d, 0.0);
+        self.grad_residual.resize(n * d, 0.0);
+        self.log_n.resize(n.div_ceil(CHUNK) * CHUNK * count, 0.0);
+        for buffer in [&mut self.log_p, &mut self.log_q, &mut self.log_s, &mut self.residual] {
+            buffer.resize(n, 0.0);
+        }
+        let mut rest = &mut self.z[..];
+        for (k, &own) in counts.iter().enumerate() {
+            let (z, others) = rest.split_at_mut(own * d);
+            rest = others;
+            let key = Key { seed, id: q.ids()[k], iteration };
+            let block = PLAN.block(d);
+            evaluator.scratch.with(|scratch| {
+                let mut weights = scratch.take_used(block);
+                for (at, z) in z.chunks_mut(block * d).enumerate() {
+                    let n = z.len() / d;
+                    PLAN.fill(z, &mut weights[..n], key, at, scratch);
+                }
+                scratch.give(weights);
+            });
+            q.components()[k].place(z);
+        }
+        evaluator.evaluate(&self.z, &mut self.log_p, &mut self.grad)?;
+        self.mix(q, counts, evaluator.scratch);
+        Ok(())
+    }
+
+    /// Evaluates the mixture at all points.
+    fn mix(&mut self, q: &Mixture, counts: &[usize], scratch: &ScratchPool) {
+        let (d, count) = (q.dim(), q.len());
+        let log_counts: Vec<f64> = counts.iter().map(|&n| (n as f64).ln()).collect();
+        let tasks = self
+            .z
+            .par_chunks(CHUNK * d)
+            .zip(self.log_p.par_chunks_mut(CHUNK).zip(self.grad.par_chunks(CHUNK * d)))
+            .zip(self.log_n.par_chunks_mut(CHUNK * count))
+            .zip(self.log_q.par_chunks_mut(CHUNK).zip(self.log_s.par_chunks_mut(CHUNK)))
+            .zip(self.residual.par_chunks_mut(CHUNK).zip(self.grad_residual.par_chunks_mut(CHUNK * d)));
+        tasks.for_each(|((((z, (log_p, grad)), log_n), (log_q, log_s)), (residual, grad_residual))| {
+            scratch.with(|scratch| {
+                let block = Block::new(q, Points::new(z, d), true, scratch);
+                let (n, stride) = (log_p.len(), block.stride);
+                let mut sum = scratch.take(stride);
+                let mut most = scratch.take_used(stride);
+                most.fill(f64::NEG_INFINITY);
+                for (k, log_count) in log_counts.iter().enumerate() {
+                    let own = &block.log_n[k * stride..][..n];
+                    log_n[k * CHUNK..][..n].copy_from_slice(own);
+                    most.iter_mut().zip(own).for_each(|(most, x)| *most = most.max(x + log_count));
+                }
+                for (k, log_count) in log_counts.iter().enumerate() {
+                    let own = &block.log_n[k * stride..][..n];
+                    for ((sum, x), most) in sum.iter_mut().zip(own).zip(&most) {
+                        *sum += (x + log_count - most).exp();
+                    }
+                }
+                for i in 0..n {
+                    log_s[i] = most[i] + sum[i].ln();
+                    log_q[i] = block.log_q[i];
+                    let gradient = &grad[i * d..(i + 1) * d];
+                    if gradient.iter().any(|g| !g.is_finite()) {
+                        log_p[i] = f64::NAN;
+                    }
+                    residual[i] = log_p[i] - log_q[i];
+                    for (j, (to, g)) in grad_residual[i * d..(i + 1) * d].iter_mut().zip(gradient).enumerate() {
+                        *to = g - block.grad[j * stride + i];
+                    }
+                }
+                scratch.give(sum);
+                scratch.give(most);
+                block.release(scratch);
+            });
+        });
+    }
+
+    /// Estimates the moments of every component of `q`, the mixture that drew the points.
+    pub fn view(&self, q: &Mixture, views: &mut Vec<View>, scratch: &ScratchPool) {
+        let (d, count) = (q.dim(), q.len());
+        views.resize_with(count, || View::new(d, q.shape()));
+        let log_n = (self.log_p.len() as f64).ln();
+        views.par_iter_mut().enumerate().for_each(|(k, view)| {
+            view.index.clear();
+            view.omega.clear();
+            for (block, at) in self.log_n.chunks_exact(CHUNK * count).zip((0..).step_by(CHUNK)) {
+                let points = block[k * CHUNK..][..CHUNK].iter().zip(at..self.log_p.len());
+                for (own, i) in points {
+                    let omega = own - self.log_s[i] + log_n;
+                    if omega > NEGLIGIBLE.ln() && self.residual[i].is_finite() {
+                        view.index.push(i);
+                        view.omega.push(omega.exp());
+                    }
+                }
+            }
+            let points = Weighted { z: &self.z, residual: &self.residual, grad_residual: &self.grad_residual };
+            scratch.with(|scratch| view.look(&q.components()[k], points, scratch));
+        });
+    }
+
+    /// ELBO and evidence from all points, weighted to stand for draws of `q`.
+    pub fn whole(&self) -> Whole {
+        let usable = || {
+            let points = self.log_q.iter().zip(&self.log_s).zip(&self.residual);
+            points.filter(|(_, b)| b.is_finite()).map(|((q, s), b)| (q - s, *b))
+        };
+        let most = usable().map(|(w, _)| w).fold(f64::NEG_INFINITY, f64::max);
+        let top = usable().map(|(_, b)| b).fold(f64::NEG_INFINITY, f64::max);
+        let (mut total, mut mean, mut evidence, mut count) = (0.0, 0.0, 0.0, 0);
+        for (w, b) in usable() {
+            let w = (w - most).exp();
+            total += w;
+            mean += w * b;
+            evidence += w * (b - top).exp();
+            count += 1;
+        }
+        mean /= total;
+        let variance: f64 = usable().map(|(w, b)| ((w - most).exp() / total * (b - mean)).powi(2)).sum();
+        let factor = count as f64 / (count as f64 - 1.0);
+        Whole {
+            elbo: mean,
+            se: (variance * factor).sqrt(),
+            log_evidence: (evidence / total).ln() + top,
+            dropped: (self.residual.len() - count) as u64,
+        }
+    }
+}
+
+/// Lanes and chunks go together: a block of points is never padded beyond its chunk.
+const _: () = assert!(CHUNK.is_multiple_of(lanes::LANES));
