@@ -1,7 +1,7 @@
 //! Settings of a fit: flags over `--config` over defaults, resolved once, and written back as `config.toml`.
 
 use crate::args::{FitArgs, ModelKind};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use natmix::draws::Plan;
 use natmix::estimate::Trick;
 use natmix::rule::Rule;
@@ -17,6 +17,11 @@ const AUTO_COMPONENTS: usize = 30;
 /// Rows that the diagnostics may look at, all draws together, and their fewest draws.
 const DIAGNOSTIC_ROWS: usize = 400_000_000;
 const FEWEST_DIAGNOSTIC_DRAWS: usize = 1_000;
+/// Most components, and most numbers that the components and their points may take: beyond is a slip of the keyboard.
+const MOST_COMPONENTS: usize = 10_000;
+const MOST_NUMBERS: usize = 250_000_000;
+/// Most threads: starting many thousands takes longer than any fit.
+const MOST_THREADS: usize = 1024;
 /// Fewest points a component by default.
 const FEWEST_DRAWS: usize = 40;
 
@@ -191,6 +196,9 @@ impl Settings {
         if self.noise_sd.is_some() && model != ModelKind::Linear {
             bail!("--noise-sd goes with linear");
         }
+        if self.threads > MOST_THREADS {
+            bail!("--threads {} is more than {MOST_THREADS}: one a core is best (leave it out)", self.threads);
+        }
         if !(self.prior_sd > 0.0 && self.prior_sd.is_finite()) {
             bail!("--prior-sd {} is not a positive number", self.prior_sd);
         }
@@ -248,9 +256,34 @@ impl Settings {
             threads: self.threads,
             ..base
         };
-        config.validate()?;
+        config.validate().map_err(|error| match error {
+            // Settings have the names of their options.
+            natmix::Error::Config { setting, problem } => anyhow!("--{}: {problem}", setting.replace('_', "-")),
+            error => error.into(),
+        })?;
+        check_size(&config, dim)?;
         Ok(config)
     }
+}
+
+/// Refuses what no memory holds, before it is asked for.
+fn check_size(config: &Config, dim: usize) -> Result<()> {
+    let Config { components, draws_per_component, covariance, .. } = *config;
+    if components > MOST_COMPONENTS {
+        bail!("--components {components} is more than {MOST_COMPONENTS}: a few dozen are a lot (try auto)");
+    }
+    let numbers = |each: usize| components.saturating_mul(each);
+    if numbers(covariance.len(dim)) > MOST_NUMBERS {
+        let try_diag = if covariance == Shape::Full { ", or --covariance diag" } else { "" };
+        bail!("--components {components} in dimension {dim} do not fit into memory: take fewer{try_diag}");
+    }
+    if numbers(draws_per_component.saturating_mul(dim)) > MOST_NUMBERS {
+        bail!(
+            "--draws-per-component {draws_per_component} for {components} components in dimension {dim} do not fit into \
+             memory: take fewer"
+        );
+    }
+    Ok(())
 }
 
 /// Draws for the diagnostics: fewer where each costs a pass over many rows.
