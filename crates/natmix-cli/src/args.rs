@@ -234,7 +234,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Posterior draws that predictions average over
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub draws: usize,
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -248,7 +248,7 @@ pub struct SampleArgs {
     #[arg(long, value_name = "DIR")]
     pub posterior: PathBuf,
     /// Number of draws
-    #[arg(short, value_name = "N", default_value_t = 1000)]
+    #[arg(short, value_name = "N", default_value_t = 1000, value_parser = at_least_one, allow_negative_numbers = true)]
     pub n: usize,
     /// Correct the draws by their importance weights; needs the data of the fit in place
     #[arg(long)]
@@ -266,4 +266,8 @@ pub struct SampleArgs {
 pub struct ReportArgs {
     /// Folder of a fit
     pub dir: PathBuf,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "not a whole number of at least 1".into())
 }

@@ -182,7 +182,14 @@ impl Settings {
             if self.spec.is_none() {
                 bail!("a density needs --spec FILE.json");
             }
+            let columns = [&self.outcome, &self.weights, &self.offset].iter().any(|column| column.is_some());
+            if self.data.is_some() || self.test.is_some() || columns || !self.categorical.is_empty() {
+                bail!("a density has no data: --data, --test and names of columns go with the other models");
+            }
         } else {
+            if self.spec.is_some() {
+                bail!("--spec goes with density, not with {}", model.name());
+            }
             if self.data.is_none() {
                 bail!("{} needs --data FILE", model.name());
             }
@@ -199,15 +206,26 @@ impl Settings {
         if self.threads > MOST_THREADS {
             bail!("--threads {} is more than {MOST_THREADS}: one a core is best (leave it out)", self.threads);
         }
-        if !(self.prior_sd > 0.0 && self.prior_sd.is_finite()) {
-            bail!("--prior-sd {} is not a positive number", self.prior_sd);
+        let positive = [
+            ("prior-sd", Some(self.prior_sd)),
+            ("noise-sd", self.noise_sd),
+            ("tolerance", Some(self.tolerance)),
+            ("max-seconds", self.max_seconds),
+        ];
+        for (option, x) in positive {
+            if let Some(x) = x
+                && !(x > 0.0 && x.is_finite())
+            {
+                bail!("--{option} {x} is not a positive number");
+            }
         }
         Ok(())
     }
 
     /// The settings of the engine, for a target of dimension `dim` with its start.
     pub fn engine(&self, dim: usize, rows: Option<usize>, init: (&[f64], &[f64])) -> Result<Config> {
-        let method = if self.method == "auto" { Method::ComponentDraws } else { self.method.parse()? };
+        let method =
+            if self.method == "auto" { Method::ComponentDraws } else { self.method.parse().map_err(as_option)? };
         let base = Config::new(method);
         let covariance = match &self.covariance[..] {
             "auto" if base.covariance == Shape::Diag || dim > FULL_UP_TO => Shape::Diag,
@@ -256,13 +274,17 @@ impl Settings {
             threads: self.threads,
             ..base
         };
-        config.validate().map_err(|error| match error {
-            // Settings have the names of their options.
-            natmix::Error::Config { setting, problem } => anyhow!("--{}: {problem}", setting.replace('_', "-")),
-            error => error.into(),
-        })?;
+        config.validate().map_err(as_option)?;
         check_size(&config, dim)?;
         Ok(config)
+    }
+}
+
+/// Settings of the engine have the names of their options.
+fn as_option(error: natmix::Error) -> anyhow::Error {
+    match error {
+        natmix::Error::Config { setting, problem } => anyhow!("--{}: {problem}", setting.replace('_', "-")),
+        error => error.into(),
     }
 }
 

@@ -28,6 +28,8 @@ fn refused_table(test: &str, model: &str, table: &str, words: &[&str]) {
 fn missing_file() {
     let folder = Folder::new("missing");
     refused(&folder, "fit logistic --data nowhere.csv --outcome y --out fit", &["nowhere.csv", "No such file"]);
+    let said = folder.run("fit logistic --data nowhere.csv --outcome y --out fit").err;
+    assert_eq!(said.matches("No such file").count(), 1, "{said}");
     refused(&folder, "fit density --spec nowhere.json --out fit", &["nowhere.json", "No such file"]);
     refused(&folder, "fit --config nowhere.toml --out fit", &["nowhere.toml", "No such file"]);
     refused(&folder, "predict --posterior nowhere --data nowhere.csv", &["nowhere", "No such file"]);
@@ -231,6 +233,9 @@ fn options_that_make_no_sense() {
         ("--rate 0", "rate"),
         ("--init-sd 0", "--init-sd: needs positive numbers"),
         ("--minibatch 0", "minibatch"),
+        ("--max-seconds -1", "--max-seconds -1 is not a positive number"),
+        ("--method magic", "--method: `magic` is not one of"),
+        ("--spec target.json", "--spec goes with density"),
         ("--seed x", "--seed"),
         ("--resume", "nothing was interrupted"),
         ("--init-posterior nowhere", "nowhere"),
@@ -241,6 +246,17 @@ fn options_that_make_no_sense() {
     let run = folder.run(&format!("{fit} --init-posterior nowhere"));
     assert_eq!(run.err.matches("nowhere").count(), 1, "{}", run.err);
     assert_eq!(run.err.matches("No such file").count(), 1, "{}", run.err);
+    folder.expect(&[0], "fit density --spec target.json --out line --quiet");
+    refused(
+        &folder,
+        &format!("{fit} --init-posterior line"),
+        &["--init-posterior line", "has 1 parameters, this one 3"],
+    );
+    refused(&folder, "fit density --spec target.json --data table.csv --out fit", &["a density has no data"]);
+    for count in ["0", "-1", "x", "99999999999999"] {
+        refused(&folder, &format!("sample --posterior line -n {count}"), &["-n", count]);
+        refused(&folder, &format!("predict --posterior line --data table.csv --draws={count}"), &[]);
+    }
     refused(&folder, "fit linear --data table.csv --outcome a --noise-sd 0 --out fit", &["noise"]);
     refused(&folder, "fit linear --data table.csv --outcome a --noise-sd -2 --out fit", &["noise"]);
 }

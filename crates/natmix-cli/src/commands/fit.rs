@@ -54,7 +54,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let problem = Problem::load(&settings)?;
     let target = problem.target();
     let mut config = settings.engine(target.dim(), target.num_rows(), problem.init())?;
-    let start = settings.init_posterior.as_deref().map(load_start).transpose()?;
+    let start = settings.init_posterior.as_deref().map(|dir| load_start(dir, target.dim())).transpose()?;
     if let Some(start) = &start {
         (config.components, config.covariance) = (start.len(), start.shape());
     }
@@ -179,9 +179,13 @@ fn open_trace(out: &Folder, resumed: Option<&natmix::State>) -> Result<File> {
     fs::OpenOptions::new().append(true).open(&path).with_context(context)
 }
 
-fn load_start(dir: &Path) -> Result<Mixture> {
+fn load_start(dir: &Path, dim: usize) -> Result<Mixture> {
     let path = dir.join(files::POSTERIOR);
-    Ok(Posterior::load(&path).context("--init-posterior wants the folder of an earlier fit")?.mixture)
+    let start = Posterior::load(&path).context("--init-posterior wants the folder of an earlier fit")?.mixture;
+    if start.dim() != dim {
+        bail!("--init-posterior {}: that one has {} parameters, this one {dim}", dir.display(), start.dim());
+    }
+    Ok(start)
 }
 
 fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {

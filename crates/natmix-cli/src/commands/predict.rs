@@ -22,7 +22,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
         bail!("the posterior is damaged: its mixture does not belong to its model");
     }
     check_count("--draws", args.draws, posterior.mixture.dim())?;
-    let z = posterior.mixture.sample(args.draws.max(1), args.seed);
+    let z = posterior.mixture.sample(args.draws, args.seed);
     let draws = Draws::new(memory.kind, rows.dim, &z)?;
     let mut predictions = predict(&draws, Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?)?;
     let outcome = memory.encoding.outcome.as_ref();

@@ -34,7 +34,7 @@ pub fn run(args: &SampleArgs) -> Result<ExitCode> {
             }
             let weighted = natmix::diagnose::weigh_draws(problem.target(), q, WEIGHED * args.n.max(250), args.seed)?;
             let z = weighted.resample(args.n, args.seed);
-            if z.is_empty() && args.n > 0 {
+            if z.is_empty() {
                 bail!("no draw has a usable importance weight");
             }
             z
