@@ -81,7 +81,7 @@ impl Problem {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let spec = Spec::from_json(&text).with_context(|| format!("{} is not a density", path.display()))?;
         let target = spec.target().with_context(|| format!("{} is not a density", path.display()))?;
-        let summary = format!("the density in {}, dimension {}", name_of(path), target.dim());
+        let summary = format!("the density in {} (dimension {})", name_of(path), target.dim());
         let init = (spec.init.mean, spec.init.sd);
         Ok(Problem::Density { target, spec: serde_json::from_str(&text)?, init, summary })
     }

@@ -345,7 +345,7 @@ fn a_killed_run_loses_nothing_and_goes_on() {
     let contents = || files.map(|file| folder.read(&format!("fit/{file}")));
     let before = contents();
     folder.write("funnel.json", funnel_spec(10));
-    let fit = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --max-evals 1000000";
+    let fit = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --max-evals 400000";
     let mut child = folder.command(&format!("{fit} --out fit --quiet")).spawn().unwrap();
     wait_for(&folder.path("fit/.part/checkpoint.safetensors"), &mut child);
     child.kill().unwrap();
