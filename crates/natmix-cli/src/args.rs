@@ -41,6 +41,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  natmix report fit")]
     Report(ReportArgs),
     /// List every method, draw plan, estimator and rule, one line each
+    #[command(after_help = "Example:\n  natmix methods | grep draws")]
     Methods,
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  natmix completions bash > ~/.local/share/bash-completion/completions/natmix")]
@@ -141,7 +142,7 @@ pub struct FitArgs {
     #[arg(long, overrides_with = "intercept", help_heading = "Data")]
     pub no_intercept: bool,
 
-    /// Prior standard deviation of the coefficients, as fitted [default: 2.5]
+    /// Prior standard deviation of the coefficients, as fitted; of the intercept ten times that [default: 2.5]
     #[arg(long, value_name = "X", help_heading = "Model")]
     pub prior_sd: Option<f64>,
     /// Known noise of a linear model [default: inferred, half-Cauchy(5) prior]
@@ -157,7 +158,7 @@ pub struct FitArgs {
     /// Number of components, or auto [default: auto]
     #[arg(long, value_name = "K", help_heading = "Run")]
     pub components: Option<String>,
-    /// Covariances: full, diag or auto [default: auto, full up to 300 dimensions]
+    /// Covariances: full, diag or auto [default: auto: the method's, diag above 300 dimensions]
     #[arg(long, value_name = "SHAPE", help_heading = "Run")]
     pub covariance: Option<String>,
     /// Update rule: plain, improved, trust-region [default: the method's]
@@ -169,10 +170,10 @@ pub struct FitArgs {
     /// Step size of the weights [default: the method's]
     #[arg(long, value_name = "X", help_heading = "Run")]
     pub weight_rate: Option<f64>,
-    /// Draw plan: independent, antithetic, orthogonal, cubature, auto [default: auto]
+    /// Draw plan: independent, antithetic, orthogonal, cubature, auto [default: auto: the method's]
     #[arg(long, value_name = "PLAN", help_heading = "Run")]
     pub draws: Option<String>,
-    /// Points a component and iteration [default: twice the dimension, at least 50]
+    /// Points a component and iteration [default: at least 40; for cubature with full covariances at least twice the dimension]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub draws_per_component: Option<usize>,
     /// The entropy trick: on, off, fitted [default: fitted]
@@ -184,10 +185,10 @@ pub struct FitArgs {
     /// Nats of expected gain below which the run stops [default: 0.01]
     #[arg(long, value_name = "X", help_heading = "Run")]
     pub tolerance: Option<f64>,
-    /// Most evaluations of the target
+    /// Most evaluations of the target [default: no limit]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub max_evals: Option<u64>,
-    /// Most seconds
+    /// Most seconds of fitting [default: no limit]
     #[arg(long, value_name = "X", help_heading = "Run")]
     pub max_seconds: Option<f64>,
     /// Centre of the start [default: 0, or the spec's]
@@ -205,7 +206,7 @@ pub struct FitArgs {
     /// Threads; never changes a result [default: one a core]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub threads: Option<usize>,
-    /// Go on with an interrupted run in --out
+    /// Go on with an interrupted or killed run in --out
     #[arg(long, help_heading = "Run")]
     pub resume: bool,
     /// Settings from a TOML file, as a fit leaves it; flags win
@@ -233,7 +234,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Posterior draws that predictions average over
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub draws: usize,
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -247,7 +248,7 @@ pub struct SampleArgs {
     #[arg(long, value_name = "DIR")]
     pub posterior: PathBuf,
     /// Number of draws
-    #[arg(short, value_name = "N", default_value_t = 1000)]
+    #[arg(short, value_name = "N", default_value_t = 1000, value_parser = at_least_one, allow_negative_numbers = true)]
     pub n: usize,
     /// Correct the draws by their importance weights; needs the data of the fit in place
     #[arg(long)]
@@ -265,4 +266,8 @@ pub struct SampleArgs {
 pub struct ReportArgs {
     /// Folder of a fit
     pub dir: PathBuf,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "not a whole number of at least 1".into())
 }

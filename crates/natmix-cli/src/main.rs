@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod folder;
 mod problem;
 mod progress;
 mod report;
@@ -19,11 +20,21 @@ fn main() -> ExitCode {
     match run(&cli.command) {
         Ok(code) => code,
         Err(error) => {
-            // One line with its causes: what happened, and why.
-            eprintln!("natmix: {error:#}");
+            eprintln!("natmix: {}", message(&error));
             ExitCode::from(2)
         }
     }
+}
+
+/// One line with its causes: what happened, and why. A cause that the line names already is not said twice.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn run(command: &Command) -> anyhow::Result<ExitCode> {
@@ -34,15 +45,19 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => commands::report::run(args),
         Command::Demo(args) => commands::demo::run(args),
         Command::Methods => {
-            print!("{}", commands::methods::list());
+            folder::print(&commands::methods::list())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "natmix", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "natmix", &mut script);
+            folder::print(&String::from_utf8(script)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man => {
-            clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            folder::print(&String::from_utf8(page)?)?;
             Ok(ExitCode::SUCCESS)
         }
     }

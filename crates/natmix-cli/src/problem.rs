@@ -19,6 +19,8 @@ pub enum Problem {
     Density {
         /// The target.
         target: Box<dyn Target + Send>,
+        /// Its description, as the file gives it.
+        spec: serde_json::Value,
         /// Where a start may be drawn from.
         init: (Vec<f64>, Vec<f64>),
         /// One line for people.
@@ -79,8 +81,9 @@ impl Problem {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let spec = Spec::from_json(&text).with_context(|| format!("{} is not a density", path.display()))?;
         let target = spec.target().with_context(|| format!("{} is not a density", path.display()))?;
-        let summary = format!("the density in {}, dimension {}", name_of(path), target.dim());
-        Ok(Problem::Density { target, init: (spec.init.mean, spec.init.sd), summary })
+        let summary = format!("the density in {} (dimension {})", name_of(path), target.dim());
+        let init = (spec.init.mean, spec.init.sd);
+        Ok(Problem::Density { target, spec: serde_json::from_str(&text)?, init, summary })
     }
 
     fn regression(model: ModelKind, settings: &Settings) -> Result<Self> {
@@ -158,6 +161,14 @@ impl Problem {
         match self {
             Problem::Density { init, .. } => (&init.0, &init.1),
             Problem::Regression(_) => (&[0.0], &[1.0]),
+        }
+    }
+
+    /// The description of a density, as its file gives it.
+    pub fn spec(&self) -> Option<&serde_json::Value> {
+        match self {
+            Problem::Density { spec, .. } => Some(spec),
+            Problem::Regression(_) => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Settings of a fit: flags over `--config` over defaults, resolved once, and written back as `config.toml`.
 
 use crate::args::{FitArgs, ModelKind};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use natmix::draws::Plan;
 use natmix::estimate::Trick;
 use natmix::rule::Rule;
@@ -17,6 +17,11 @@ const AUTO_COMPONENTS: usize = 30;
 /// Rows that the diagnostics may look at, all draws together, and their fewest draws.
 const DIAGNOSTIC_ROWS: usize = 400_000_000;
 const FEWEST_DIAGNOSTIC_DRAWS: usize = 1_000;
+/// Most components, and most numbers that the components and their points may take: beyond is a slip of the keyboard.
+const MOST_COMPONENTS: usize = 10_000;
+const MOST_NUMBERS: usize = 250_000_000;
+/// Most threads: starting many thousands takes longer than any fit.
+const MOST_THREADS: usize = 1024;
 /// Fewest points a component by default.
 const FEWEST_DRAWS: usize = 40;
 
@@ -177,7 +182,14 @@ impl Settings {
             if self.spec.is_none() {
                 bail!("a density needs --spec FILE.json");
             }
+            let columns = [&self.outcome, &self.weights, &self.offset].iter().any(|column| column.is_some());
+            if self.data.is_some() || self.test.is_some() || columns || !self.categorical.is_empty() {
+                bail!("a density has no data: --data, --test and names of columns go with the other models");
+            }
         } else {
+            if self.spec.is_some() {
+                bail!("--spec goes with density, not with {}", model.name());
+            }
             if self.data.is_none() {
                 bail!("{} needs --data FILE", model.name());
             }
@@ -191,15 +203,29 @@ impl Settings {
         if self.noise_sd.is_some() && model != ModelKind::Linear {
             bail!("--noise-sd goes with linear");
         }
-        if !(self.prior_sd > 0.0 && self.prior_sd.is_finite()) {
-            bail!("--prior-sd {} is not a positive number", self.prior_sd);
+        if self.threads > MOST_THREADS {
+            bail!("--threads {} is more than {MOST_THREADS}: one a core is best (leave it out)", self.threads);
+        }
+        let positive = [
+            ("prior-sd", Some(self.prior_sd)),
+            ("noise-sd", self.noise_sd),
+            ("tolerance", Some(self.tolerance)),
+            ("max-seconds", self.max_seconds),
+        ];
+        for (option, x) in positive {
+            if let Some(x) = x
+                && !(x > 0.0 && x.is_finite())
+            {
+                bail!("--{option} {x} is not a positive number");
+            }
         }
         Ok(())
     }
 
     /// The settings of the engine, for a target of dimension `dim` with its start.
     pub fn engine(&self, dim: usize, rows: Option<usize>, init: (&[f64], &[f64])) -> Result<Config> {
-        let method = if self.method == "auto" { Method::ComponentDraws } else { self.method.parse()? };
+        let method =
+            if self.method == "auto" { Method::ComponentDraws } else { self.method.parse().map_err(as_option)? };
         let base = Config::new(method);
         let covariance = match &self.covariance[..] {
             "auto" if base.covariance == Shape::Diag || dim > FULL_UP_TO => Shape::Diag,
@@ -248,9 +274,38 @@ impl Settings {
             threads: self.threads,
             ..base
         };
-        config.validate()?;
+        config.validate().map_err(as_option)?;
+        check_size(&config, dim)?;
         Ok(config)
     }
+}
+
+/// Settings of the engine have the names of their options.
+fn as_option(error: natmix::Error) -> anyhow::Error {
+    match error {
+        natmix::Error::Config { setting, problem } => anyhow!("--{}: {problem}", setting.replace('_', "-")),
+        error => error.into(),
+    }
+}
+
+/// Refuses what no memory holds, before it is asked for.
+fn check_size(config: &Config, dim: usize) -> Result<()> {
+    let Config { components, draws_per_component, covariance, .. } = *config;
+    if components > MOST_COMPONENTS {
+        bail!("--components {components} is more than {MOST_COMPONENTS}: a few dozen are a lot (try auto)");
+    }
+    let numbers = |each: usize| components.saturating_mul(each);
+    if numbers(covariance.len(dim)) > MOST_NUMBERS {
+        let try_diag = if covariance == Shape::Full { ", or --covariance diag" } else { "" };
+        bail!("--components {components} in dimension {dim} do not fit into memory: take fewer{try_diag}");
+    }
+    if numbers(draws_per_component.saturating_mul(dim)) > MOST_NUMBERS {
+        bail!(
+            "--draws-per-component {draws_per_component} for {components} components in dimension {dim} do not fit into \
+             memory: take fewer"
+        );
+    }
+    Ok(())
 }
 
 /// Draws for the diagnostics: fewer where each costs a pass over many rows.

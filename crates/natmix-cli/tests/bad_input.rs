@@ -28,6 +28,8 @@ fn refused_table(test: &str, model: &str, table: &str, words: &[&str]) {
 fn missing_file() {
     let folder = Folder::new("missing");
     refused(&folder, "fit logistic --data nowhere.csv --outcome y --out fit", &["nowhere.csv", "No such file"]);
+    let said = folder.run("fit logistic --data nowhere.csv --outcome y --out fit").err;
+    assert_eq!(said.matches("No such file").count(), 1, "{said}");
     refused(&folder, "fit density --spec nowhere.json --out fit", &["nowhere.json", "No such file"]);
     refused(&folder, "fit --config nowhere.toml --out fit", &["nowhere.toml", "No such file"]);
     refused(&folder, "predict --posterior nowhere --data nowhere.csv", &["nowhere", "No such file"]);
@@ -132,32 +134,55 @@ fn damaged_posterior() {
 }
 
 #[test]
-fn a_trace_on_a_full_disk() {
+fn a_full_disk() {
     let folder = Folder::new("full");
     folder.write("table.csv", logistic_table(50, 1));
-    std::fs::create_dir(folder.path("fit")).unwrap();
-    std::os::unix::fs::symlink("/dev/full", folder.path("fit/trace.jsonl")).unwrap();
-    let words = ["trace.jsonl", "No space left"];
-    refused(&folder, "fit logistic --data table.csv --outcome y --out fit", &words);
-    let left: Vec<_> = std::fs::read_dir(folder.path("fit")).unwrap().collect();
-    assert!(left.is_empty(), "{left:?}");
+    folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
+    refused(&folder, "sample --posterior fit --out /dev/full", &["cannot write /dev/full", "No space left"]);
+    refused(&folder, "predict --posterior fit --data table.csv --out /dev/full", &["/dev/full", "No space left"]);
+    for args in ["sample --posterior fit", "methods", "man", "report fit"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = folder.command(args).stdout(full).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args}: {err}");
+        assert!(err.contains("standard output") && err.contains("No space left"), "{args}: {err}");
+    }
 }
 
-/// A limit on the size of files stands for a disk that fills up while results are written.
+/// Runs the binary with a limit on the size of files, which stands for a disk that fills up while results are written.
+fn with_little_room(folder: &Folder, blocks: u32, args: &str) -> (Option<i32>, String) {
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {args}");
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_natmix")]).current_dir(folder.path(""));
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 #[test]
 fn results_on_a_full_disk() {
     let folder = Folder::new("limit");
     folder.write("table.csv", logistic_table(50, 1));
+    let fit = "fit logistic --data table.csv --outcome y --out fit";
     for blocks in [1, 8, 64] {
-        let args = "fit logistic --data table.csv --outcome y --out fit";
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {args}");
-        let mut command = Command::new("bash");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_natmix")]).current_dir(folder.path(""));
-        let output = command.output().unwrap();
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{blocks} blocks: {err}");
-        assert!(err.contains("cannot write") || err.contains("File too large"), "{blocks} blocks: {err}");
+        let (code, err) = with_little_room(&folder, blocks, fit);
+        assert_eq!(code, Some(2), "{blocks} blocks: {err}");
+        assert!(err.contains("File too large"), "{blocks} blocks: {err}");
         assert_eq!(folder.names(), ["table.csv"], "{blocks} blocks");
+    }
+    // Nothing of what was there is touched by a run, a page, draws or predictions that do not fit.
+    folder.expect(&[0, 1], &format!("{fit} --quiet"));
+    folder.write("draws.csv", "old");
+    let files =
+        ["report.json", "posterior.safetensors", "trace.jsonl", "report.html", "config.toml", "figures/elbo.png"];
+    let contents = || files.map(|file| folder.read(&format!("fit/{file}")));
+    let before = contents();
+    for args in [&format!("{fit} --seed 2")[..], "report fit", "sample --posterior fit --out draws.csv"] {
+        let (code, err) = with_little_room(&folder, 8, args);
+        assert!(code == Some(2) && err.contains("File too large"), "{args}: {code:?} {err}");
+        assert!(contents() == before, "{args} changed what was there");
+        assert_eq!(folder.read("draws.csv"), b"old");
+        assert_eq!(folder.names(), ["draws.csv", "fit", "table.csv"], "{args}");
+        assert!(!folder.path("fit/.part").exists() && !folder.path("fit/.page").exists(), "{args}");
     }
 }
 
@@ -192,7 +217,12 @@ fn options_that_make_no_sense() {
         ("--noise-sd 1", "--noise-sd goes with linear"),
         ("--exposure a", "--exposure goes with poisson"),
         ("--components many", "--components many"),
-        ("--components 0", "components"),
+        ("--components 0", "--components: must be at least 1"),
+        ("--components 10001", "--components 10001 is more than 10000"),
+        ("--components -3", "neither auto nor a number"),
+        ("--draws-per-component 100000000", "--draws-per-component: 100000000 is more than"),
+        ("--components 100 --draws-per-component 10000000", "do not fit into memory"),
+        ("--threads 1000000", "--threads 1000000 is more than 1024"),
         ("--covariance round", "not one of full, diag"),
         ("--method magic", "magic"),
         ("--rule golden", "not one of"),
@@ -201,14 +231,31 @@ fn options_that_make_no_sense() {
         ("--draws-per-component 0", "draws"),
         ("--tolerance -1", "tolerance"),
         ("--rate 0", "rate"),
-        ("--init-sd 0", "init"),
+        ("--init-sd 0", "--init-sd: needs positive numbers"),
         ("--minibatch 0", "minibatch"),
+        ("--max-seconds -1", "--max-seconds -1 is not a positive number"),
+        ("--method magic", "--method: `magic` is not one of"),
+        ("--spec target.json", "--spec goes with density"),
         ("--seed x", "--seed"),
         ("--resume", "nothing was interrupted"),
         ("--init-posterior nowhere", "nowhere"),
     ];
     for (option, word) in cases {
         refused(&folder, &format!("{fit} {option}"), &[word]);
+    }
+    let run = folder.run(&format!("{fit} --init-posterior nowhere"));
+    assert_eq!(run.err.matches("nowhere").count(), 1, "{}", run.err);
+    assert_eq!(run.err.matches("No such file").count(), 1, "{}", run.err);
+    folder.expect(&[0], "fit density --spec target.json --out line --quiet");
+    refused(
+        &folder,
+        &format!("{fit} --init-posterior line"),
+        &["--init-posterior line", "has 1 parameters, this one 3"],
+    );
+    refused(&folder, "fit density --spec target.json --data table.csv --out fit", &["a density has no data"]);
+    for count in ["0", "-1", "x", "99999999999999"] {
+        refused(&folder, &format!("sample --posterior line -n {count}"), &["-n", count]);
+        refused(&folder, &format!("predict --posterior line --data table.csv --draws={count}"), &[]);
     }
     refused(&folder, "fit linear --data table.csv --outcome a --noise-sd 0 --out fit", &["noise"]);
     refused(&folder, "fit linear --data table.csv --outcome a --noise-sd -2 --out fit", &["noise"]);

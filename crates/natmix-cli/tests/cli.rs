@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Folder, Noise, data_file, funnel_spec, gaussian_spec, logistic_table, number};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const FIT: &str = "fit logistic --data table.csv --outcome y --quiet";
@@ -184,7 +186,7 @@ fn help_teaches() {
     let mut all = String::new();
     for command in ["", "demo", "fit", "predict", "sample", "report", "methods", "completions", "man"] {
         let help = folder.expect(&[0], &format!("{command} --help")).out;
-        assert!(command == "methods" || help.contains("Example"), "no example in `natmix {command} --help`\n{help}");
+        assert!(help.contains("Example"), "no example in `natmix {command} --help`\n{help}");
         all.push_str(&format!("$ natmix {command} --help\n{help}\n"));
     }
     let fit = folder.run("fit --help").out;
@@ -271,15 +273,9 @@ fn an_interrupted_run_goes_on_to_the_same_end() {
     folder.write("funnel.json", funnel_spec(10));
     let fit = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --max-evals 1500000 --quiet";
     let mut child = folder.command(&format!("{fit} --out fit")).stdout(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
     // The checkpoint shows that a hundred iterations are done.
-    while !folder.path("fit/checkpoint.safetensors").exists() {
-        assert!(child.try_wait().unwrap().is_none(), "the run ended before it could be interrupted");
-        assert!(begun.elapsed() < Duration::from_secs(60), "no checkpoint");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
+    wait_for(&folder.path("fit/.part/checkpoint.safetensors"), &mut child);
+    send("INT", &child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let report = folder.report("fit");
     assert_eq!((&report["stop"]["reason"], &report["stop"]["converged"]), (&"cancelled".into(), &false.into()));
@@ -300,6 +296,97 @@ fn an_interrupted_run_goes_on_to_the_same_end() {
         trace.lines().map(row).collect()
     };
     assert_eq!(iterations("fit"), iterations("unbroken"), "the trace has every iteration once");
+}
+
+/// Sends a signal by the name that `kill` knows.
+fn send(signal: &str, child: &Child) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+fn wait_for(file: &Path, child: &mut Child) {
+    let begun = Instant::now();
+    while !file.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before {}", file.display());
+        assert!(begun.elapsed() < Duration::from_secs(60), "no {}", file.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_second_interrupt_quits_at_once() {
+    let folder = Folder::new("twice");
+    folder.write("table.csv", logistic_table(20_000, 1));
+    // One iteration takes far longer than the test waits.
+    let fit = "fit logistic --data table.csv --outcome y --draws-per-component 1000000 --threads 1 --out fit";
+    let mut child = folder.command(fit).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(&folder.path("fit/.part/trace.jsonl"), &mut child);
+    send("INT", &child);
+    let mut message = String::new();
+    BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| !line.is_empty())
+        .inspect(|line| message.clone_from(line));
+    assert!(message.contains("Ctrl-C again quits at once"), "{message}");
+    assert!(child.try_wait().unwrap().is_none(), "the first one waits for the iteration");
+    let begun = Instant::now();
+    send("INT", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(!folder.path("fit/report.json").exists());
+}
+
+#[test]
+fn a_killed_run_loses_nothing_and_goes_on() {
+    let folder = with_table("killed");
+    folder.expect(&[0], &format!("{FIT} --out fit"));
+    let files = ["report.json", "posterior.safetensors", "trace.jsonl", "report.html", "config.toml"];
+    let contents = || files.map(|file| folder.read(&format!("fit/{file}")));
+    let before = contents();
+    folder.write("funnel.json", funnel_spec(10));
+    let fit = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --max-evals 400000";
+    let mut child = folder.command(&format!("{fit} --out fit --quiet")).spawn().unwrap();
+    wait_for(&folder.path("fit/.part/checkpoint.safetensors"), &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(contents() == before, "the earlier results are not what they were");
+    folder.expect(&[0], "report fit");
+
+    // A copy, to see what a run without --resume says.
+    let copied = Command::new("cp").args(["-r", "fit", "copy"]).current_dir(folder.path("")).status().unwrap();
+    assert!(copied.success());
+    let anew = folder.expect(&[0, 1], "fit density --spec funnel.json --components 1 --max-evals 10000 --out copy");
+    assert!(anew.err.contains("--resume goes on"), "{}", anew.err);
+    assert!(!folder.path("copy/.part").exists());
+
+    folder.expect(&[0, 1], &format!("{fit} --out fit --resume --quiet"));
+    folder.expect(&[0, 1], &format!("{fit} --out unbroken --quiet"));
+    folder.assert_same("fit", "unbroken");
+    let trace = |dir: &str| -> Vec<u64> {
+        let text = String::from_utf8(folder.read(&format!("{dir}/trace.jsonl"))).unwrap();
+        text.lines().map(|line| number(&serde_json::from_str(line).unwrap(), "/iteration") as u64).collect()
+    };
+    assert_eq!(trace("fit"), trace("unbroken"), "the trace has every iteration once");
+    assert!(!folder.path("fit/.part").exists());
+}
+
+/// A reader that has seen enough is no error.
+#[test]
+fn output_may_be_cut_off() {
+    let folder = with_table("pipe");
+    folder.expect(&[0], &format!("{FIT} --out fit"));
+    for args in
+        ["sample --posterior fit -n 100000", "completions zsh", "methods", "predict --posterior fit --data table.csv"]
+    {
+        let script = format!("set -o pipefail; \"$0\" {args} | head -1");
+        let mut command = Command::new("bash");
+        let output =
+            command.args(["-c", &script, env!("CARGO_BIN_EXE_natmix")]).current_dir(folder.path("")).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && err.is_empty(), "{args}: {:?} {err}", output.status);
+        assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 1, "{args}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod common;
 
 use common::{Folder, Noise, funnel_spec, gaussian_spec, number};
+use std::collections::BTreeMap;
+use std::f64::consts::{PI, TAU};
 use std::fmt::Write;
 use std::time::Instant;
 
@@ -98,14 +100,22 @@ fn many_rows() {
         let text = String::from_utf8(folder.read(&format!("{model}/trace.jsonl"))).unwrap();
         assert!(!text.contains("null") && !text.contains("NaN"), "{model}: the trace has numbers that are none");
     }
-    // Steps with all of the natural gradient, from a start that is far off.
-    let far = "--method ngvi --rate 1 --init-mean 3 --init-sd 10";
-    folder.expect(
-        &[0, 1],
-        &format!("fit poisson --data poisson.csv --outcome count {far} --max-evals 4000 --quiet --out far"),
-    );
-    for sd in folder.posterior("far").mixture.components()[0].sd() {
-        assert!(sd.is_finite() && sd > 0.0, "sd {sd}");
+    // Steps with all of the natural gradient, from a start that is far off: by estimated and by exact curvature.
+    for model in ["logistic", "poisson"] {
+        let text = String::from_utf8(folder.read(&format!("{model}.csv"))).unwrap();
+        folder.write(&format!("{model}.csv"), text.lines().take(10_001).collect::<Vec<_>>().join("\n"));
+    }
+    for method in ["ngvi", "von"] {
+        for (model, outcome) in [("logistic", "y"), ("poisson", "count")] {
+            let far = format!("--method {method} --rate 1 --init-mean 3 --init-sd 10 --max-evals 1000");
+            folder.expect(
+                &[0, 1],
+                &format!("fit {model} --data {model}.csv --outcome {outcome} {far} --quiet --out far"),
+            );
+            for sd in folder.posterior("far").mixture.components()[0].sd() {
+                assert!(sd.is_finite() && sd > 0.0, "{method}, {model}: sd {sd}");
+            }
+        }
     }
 }
 
@@ -159,8 +169,112 @@ fn threads_change_nothing() {
         folder.expect(&[0, 1], &format!("{fit} --threads {threads} --out t{threads}"));
     }
     folder.assert_same("t1", "t8");
+    assert_eq!(folder.read("t1/config.toml"), folder.read("t8/config.toml"));
+    for array in ["posterior/z0", "posterior/z7", "sample_stats/component"] {
+        let [one, eight] = ["t1", "t8"].map(|dir| folder.read(&format!("{dir}/draws.zarr/{array}/0.0")));
+        assert!(one == eight, "{array} differs");
+    }
     let draws = [1, 8].map(|t| folder.expect(&[0], &format!("sample --posterior t{t} -n 100")).out);
     assert_eq!(draws[0], draws[1]);
+}
+
+/// The posterior of the phases in `testdata/phase.json`, by the midpoint rule between its bounds.
+struct PhaseReference {
+    log_evidence: f64,
+    /// Mean and standard deviation of `tec`.
+    tec: [f64; 2],
+    /// Weight of each ridge, by its number of turns.
+    ridges: BTreeMap<i64, f64>,
+}
+
+/// Which ridge a point is on: turns of the mean phase, counted from the truth. Between two ridges the density is some
+/// e^-90 of its peaks.
+fn ridge(slopes: &[f64], tec: f64, offset: f64) -> i64 {
+    let mean_slope = slopes.iter().sum::<f64>() / slopes.len() as f64;
+    ((offset - 1.0 + mean_slope * (tec - 55.0)) / TAU).round() as i64
+}
+
+fn phase_reference(slopes: &[f64], cos: &[f64], sin: &[f64]) -> PhaseReference {
+    const VARIANCE: f64 = 0.5;
+    let (n, m) = (800, 400);
+    let (mut total, mut first, mut second) = (0.0, 0.0, 0.0);
+    let mut ridges = BTreeMap::new();
+    for i in 0..n {
+        let tec = -100.0 + 200.0 * (f64::from(i) + 0.5) / f64::from(n);
+        // sum_j cos_j cos(phi_j) + sin_j sin(phi_j) = a cos(offset) + b sin(offset)
+        let (mut a, mut b) = (0.0, 0.0);
+        for ((slope, c), s) in slopes.iter().zip(cos).zip(sin) {
+            let (turn_sin, turn_cos) = (slope * tec).sin_cos();
+            a += c * turn_cos + s * turn_sin;
+            b += s * turn_cos - c * turn_sin;
+        }
+        for j in 0..m {
+            let offset = -PI + TAU * (f64::from(j) + 0.5) / f64::from(m);
+            let density = ((a * offset.cos() + b * offset.sin()) / VARIANCE).exp();
+            (total, first, second) = (total + density, first + density * tec, second + density * tec * tec);
+            *ridges.entry(ridge(slopes, tec, offset)).or_insert(0.0) += density;
+        }
+    }
+    let squares: f64 = cos.iter().zip(sin).map(|(c, s)| c * c + s * s + 1.0).sum();
+    let constants = squares / (2.0 * VARIANCE) + slopes.len() as f64 * (TAU * VARIANCE).ln();
+    let (mean, square) = (first / total, second / total);
+    ridges.values_mut().for_each(|weight| *weight /= total);
+    PhaseReference {
+        log_evidence: (total / f64::from(n * m)).ln() - constants,
+        tec: [mean, (square - mean * mean).sqrt()],
+        ridges,
+    }
+}
+
+/// numpyro#643: a posterior of several ridges; each is found and has its weight, or the fit says that it is not to be
+/// trusted.
+#[test]
+fn phases_with_several_turns() {
+    let spec = include_str!("../testdata/phase.json");
+    let data: serde_json::Value = serde_json::from_str(spec).unwrap();
+    let list =
+        |name: &str| -> Vec<f64> { data[name].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect() };
+    let slopes: Vec<f64> = list("frequencies").iter().map(|f| -8.4479745e6 / f).collect();
+    let truth = phase_reference(&slopes, &list("cos"), &list("sin"));
+    let heavy: Vec<_> = truth.ridges.iter().filter(|ridge| *ridge.1 > 0.02).collect();
+    println!("log evidence {}, tec {:?}, ridges {:?}", truth.log_evidence, truth.tec, truth.ridges);
+    assert!(heavy.len() >= 2, "{:?}", truth.ridges);
+
+    let folder = Folder::new("phase");
+    folder.write("phase.json", spec);
+    let mut trusted = 0;
+    for seed in 1..=5 {
+        let run = folder.expect(&[0, 1], &format!("fit density --spec phase.json --seed {seed} --out fit"));
+        if run.code == 1 {
+            assert!(run.out.contains("k-hat") && run.out.contains("Do not rely on it"), "seed {seed}: {}", run.out);
+            continue;
+        }
+        trusted += 1;
+        let csv = folder.expect(&[0], "sample --posterior fit -n 4000").out;
+        assert_eq!(csv.lines().next(), Some("tec,const"));
+        let mut shares = BTreeMap::new();
+        for line in csv.lines().skip(1) {
+            let [tec, offset] = [0, 1].map(|j| line.split(',').nth(j).unwrap().parse::<f64>().unwrap());
+            assert!(tec.abs() < 100.0 && offset.abs() < PI, "seed {seed}: {line} is outside the bounds");
+            *shares.entry(ridge(&slopes, tec, offset)).or_insert(0.0) += 1.0 / 4000.0;
+        }
+        for (turns, weight) in &heavy {
+            let share = shares.get(turns).copied().unwrap_or(0.0);
+            assert!(share > 0.5 * *weight && share < 2.0 * *weight, "seed {seed}: {shares:?}, expected {heavy:?}");
+        }
+        let report = folder.report("fit");
+        assert!(number(&report, "/modes") >= heavy.len() as f64, "seed {seed}: {} modes", report["modes"]);
+        let (evidence, se) = (number(&report, "/log_evidence/mean"), number(&report, "/log_evidence/se"));
+        assert!(
+            (evidence - truth.log_evidence).abs() < 0.02 + 4.0 * se,
+            "seed {seed}: log evidence {evidence} +- {se}"
+        );
+        assert_eq!(report["parameters"][0]["name"], "tec");
+        let [mean, sd] = ["mean", "sd"].map(|what| number(&report, &format!("/parameters/0/{what}")));
+        assert!((mean - truth.tec[0]).abs() < 0.2 * truth.tec[1], "seed {seed}: tec {mean}, expected {:?}", truth.tec);
+        assert!((sd / truth.tec[1] - 1.0).abs() < 0.25, "seed {seed}: sd of tec {sd}, expected {:?}", truth.tec);
+    }
+    assert!(trusted >= 3, "only {trusted} of 5 seeds gave a fit to rely on");
 }
 
 /// cmdstanr#936: a fit that misses part of the posterior is said plainly.

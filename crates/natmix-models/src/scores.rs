@@ -191,11 +191,11 @@ pub(crate) fn spaced(rows: usize, most: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |i| (i as u128 * rows as u128 / count as u128) as usize)
 }
 
-/// Fitted values with their residuals, of at most 500 evenly spaced rows; empty for outcomes with classes.
+/// Predicted means with residuals in predictive standard deviations, of at most 500 evenly spaced rows; empty for outcomes with classes.
 pub fn residuals(predictions: &Predictions, outcome: &[f64]) -> Vec<(f64, f64)> {
     match predictions {
-        Predictions::Real { mean, .. } | Predictions::Count { mean, .. } => {
-            spaced(outcome.len(), MOST_RESIDUALS).map(|row| (mean[row], outcome[row] - mean[row])).collect()
+        Predictions::Real { mean, sd, .. } | Predictions::Count { mean, sd } => {
+            spaced(outcome.len(), MOST_RESIDUALS).map(|row| (mean[row], (outcome[row] - mean[row]) / sd[row])).collect()
         }
         _ => Vec::new(),
     }
@@ -238,7 +238,8 @@ mod tests {
         let (scores, predictions) = score(&draws, Inputs::new(&[1.0, 2.0], 1, None).unwrap(), &[1.0, 6.0]).unwrap();
         close(scores.rmse.unwrap(), 8f64.sqrt());
         close(scores.nll, 0.5 * (8.0 * std::f64::consts::PI).ln() + 0.5 * (0.0 + 4.0) / 2.0);
-        assert_eq!(residuals(&predictions, &[1.0, 6.0]), [(1.0, 0.0), (2.0, 4.0)]);
+        // 6 is two standard deviations above 2.
+        assert_eq!(residuals(&predictions, &[1.0, 6.0]), [(1.0, 0.0), (2.0, 2.0)]);
         assert_eq!(scores.accuracy, None);
     }
 

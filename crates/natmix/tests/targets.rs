@@ -12,7 +12,8 @@ use natmix::autodiff::{AutoDiff, Density, Real};
 use natmix::family::{Covariances, Gaussian, Mixture};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use natmix::targets::{
-    ClosureTarget, DoubleBanana, Funnel, Glm, Kind, Likelihood, PlanarRobot, PriorTimesMixture, Spec, StudentMixture,
+    ClosureTarget, DoubleBanana, Funnel, Glm, Kind, Likelihood, Phase, PlanarRobot, PriorTimesMixture, Spec,
+    StudentMixture,
 };
 use natmix::testing::{CheckOptions, check_target};
 use natmix::transform::{Block, Constraint, Transformed};
@@ -52,6 +53,11 @@ fn analytic_targets() {
     check("double banana", &DoubleBanana::new(30f64.ln(), 0.09).unwrap(), &around(0.5, 0.5));
     let robot = PlanarRobot::new(&[1.0, 0.2, 0.2, 0.2, 0.2], 0.3, &[[4.0, 0.0], [0.0, 4.0], [-4.0, 0.0]]).unwrap();
     check("planar robot", &robot, &around(0.0, 0.5));
+    let (cos, sin): (Vec<f64>, Vec<f64>) = (0..8).map(|i| (wave(i), wave(20 + i))).unzip();
+    let frequencies: Vec<f64> = (0..8).map(|i| 121e6 + 6e6 * f64::from(i)).collect();
+    let phase = Phase::new(&frequencies, &cos, &sin, 0.5, [-100.0, 100.0], [-3.0, 3.0]).unwrap();
+    check("phase", &phase, &around(0.0, 1.0));
+    check("phase without bounds", &phase.unconstrained().unwrap(), &around(0.0, 1.5));
     for (name, target) in [("narrow", PriorTimesMixture::two_narrow()), ("wide", PriorTimesMixture::two_wide())] {
         check(&format!("prior times mixture, {name}"), &target, &around(0.0, 2.0));
     }

@@ -1,6 +1,7 @@
 //! `natmix fit`: from settings to files.
 
 use crate::args::{FitArgs, ModelKind};
+use crate::folder::{self, Folder};
 use crate::problem::Problem;
 use crate::progress::Bar;
 use crate::report::{self, Component, Estimate, Evals, Loo, Model, Report, Scores, Stop};
@@ -18,9 +19,10 @@ use natmix_models::scores::{calibration, residuals, roc};
 use natmix_models::{Draws as ModelDraws, Inputs, score};
 use serde_json::json;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, LineWriter, Write};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Iterations between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 100;
@@ -42,6 +44,8 @@ pub mod files {
     pub const DRAWS: &str = "draws.zarr";
     pub const CONFIG: &str = "config.toml";
     pub const CHECKPOINT: &str = "checkpoint.safetensors";
+    /// Folder of what is not complete yet.
+    pub const STAGE: &str = ".part";
 }
 
 /// Runs the command.
@@ -50,7 +54,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let problem = Problem::load(&settings)?;
     let target = problem.target();
     let mut config = settings.engine(target.dim(), target.num_rows(), problem.init())?;
-    let start = settings.init_posterior.as_deref().map(load_start).transpose()?;
+    let start = settings.init_posterior.as_deref().map(|dir| load_start(dir, target.dim())).transpose()?;
     if let Some(start) = &start {
         (config.components, config.covariance) = (start.len(), start.shape());
     }
@@ -64,9 +68,18 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
         true => Some(resume_from(&settings.out, &config)?),
         false => None,
     };
-    let out = Folder::open(&settings.out, args.resume)?;
+    let killed = settings.out.join(files::STAGE).join(files::CHECKPOINT).exists();
+    if killed && !args.resume && !args.quiet {
+        eprintln!(
+            "note: a run that was cut short in {} is given up (--resume goes on with one)",
+            settings.out.display()
+        );
+    }
+    // What a killed run had reached stays until it is overtaken.
+    let keep = killed && args.resume;
+    let out = Folder::open(&settings.out, files::STAGE, keep)?;
     let done = fit_into(&out, args, &settings, &problem, config, start, resumed);
-    if done.is_err() {
+    if done.is_err() && !keep {
         out.discard();
     }
     done
@@ -81,15 +94,13 @@ fn fit_into(
     start: Option<Mixture>,
     resumed: Option<natmix::State>,
 ) -> Result<ExitCode> {
-    let trace_path = out.path(files::TRACE);
-    let mut trace_file = BufWriter::new(out.trace()?);
-    let mut trace = TraceWriter::new(&mut trace_file, trace_path.display().to_string());
-    let mut bar = Bar::new(args.quiet, settings.max_evals);
-    let mut checkpoints = Checkpointer::new(out.path(files::CHECKPOINT), CHECKPOINT_EVERY);
     let mut cancel = Cancel::default();
-    let handle = cancel.clone();
-    // A second fit in one process has the handler already; there is only one here.
-    let _ = ctrlc::set_handler(move || handle.cancel());
+    stop_on_signal(cancel.clone(), args.quiet);
+    // Line by line, so that a checkpoint never knows more than the trace.
+    let mut trace_file = LineWriter::new(open_trace(out, resumed.as_ref())?);
+    let mut trace = TraceWriter::new(&mut trace_file, out.path(files::TRACE).display().to_string());
+    let mut bar = Bar::new(args.quiet, settings.max_evals);
+    let mut checkpoints = Checkpointer::new(out.staged(files::CHECKPOINT), CHECKPOINT_EVERY);
 
     let mut fit = Fit::new(problem.target(), config);
     if let Some(state) = resumed {
@@ -104,23 +115,28 @@ fn fit_into(
     let fitted = fit.run()?;
     bar.finish();
     let interrupted = fitted.stop.reason == StopReason::Cancelled;
-    if let Some(error) = &fitted.observer_error {
-        bail!("{error}");
+    if let Some(error) = fitted.observer_error {
+        return Err(error.into());
     }
     // Dropping a buffer would pass over what its last write says.
-    trace_file.flush().with_context(|| format!("cannot write {}", trace_path.display()))?;
+    trace_file.flush().with_context(|| format!("cannot write {}", out.path(files::TRACE).display()))?;
     if interrupted {
         let checkpoint = Checkpoint { state: fitted.state.clone(), config: fitted.config.clone() };
-        checkpoint.save(&out.path(files::CHECKPOINT))?;
+        checkpoint.save(&out.staged(files::CHECKPOINT))?;
     } else {
-        let _ = fs::remove_file(out.path(files::CHECKPOINT));
+        let _ = fs::remove_file(out.staged(files::CHECKPOINT));
     }
     let report = write_results(out, problem, settings, &fitted)?;
+    out.publish()?;
+    if !interrupted {
+        // That of an earlier, interrupted run: its results are replaced.
+        let _ = fs::remove_file(out.path(files::CHECKPOINT));
+    }
 
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        folder::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     } else if !args.quiet {
-        print!("{}", text(&report, &settings.out));
+        folder::print(&text(&report, &settings.out))?;
     }
     Ok(match (interrupted, report.verdict.trusted) {
         (true, _) => ExitCode::from(130),
@@ -129,15 +145,55 @@ fn fit_into(
     })
 }
 
-fn load_start(dir: &Path) -> Result<Mixture> {
-    Ok(Posterior::load(&dir.join(files::POSTERIOR))?.mixture)
+/// Ctrl-C ends the run after its present iteration and saves what was reached; a second one quits at once.
+fn stop_on_signal(cancel: Cancel, quiet: bool) {
+    let again = AtomicBool::new(false);
+    // Setting it fails only where one is set already.
+    let _ = ctrlc::set_handler(move || {
+        if again.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        if !quiet {
+            eprintln!("\nstopping after this iteration, then saving (Ctrl-C again quits at once)");
+        }
+        cancel.cancel();
+    });
+}
+
+/// The trace of the new run, begun with the rows that a resumed one has behind it.
+fn open_trace(out: &Folder, resumed: Option<&natmix::State>) -> Result<File> {
+    let path = out.staged(files::TRACE);
+    let context = || format!("cannot write {}", out.path(files::TRACE).display());
+    let earlier = match resumed {
+        None => String::new(),
+        Some(state) => {
+            let old = if path.exists() { &path } else { &out.path(files::TRACE) };
+            let text = fs::read_to_string(old).unwrap_or_default();
+            let row = |line: &&str| {
+                serde_json::from_str::<TraceRow>(line).is_ok_and(|row| row.iteration <= state.iteration())
+            };
+            text.lines().filter(row).map(|line| format!("{line}\n")).collect()
+        }
+    };
+    folder::write_whole(&path, |file| file.write_all(earlier.as_bytes())).with_context(context)?;
+    fs::OpenOptions::new().append(true).open(&path).with_context(context)
+}
+
+fn load_start(dir: &Path, dim: usize) -> Result<Mixture> {
+    let path = dir.join(files::POSTERIOR);
+    let start = Posterior::load(&path).context("--init-posterior wants the folder of an earlier fit")?.mixture;
+    if start.dim() != dim {
+        bail!("--init-posterior {}: that one has {} parameters, this one {dim}", dir.display(), start.dim());
+    }
+    Ok(start)
 }
 
 fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
-    let path = dir.join(files::CHECKPOINT);
-    if !path.exists() {
-        bail!("{} is not there: nothing was interrupted in {}", path.display(), dir.display());
-    }
+    // A killed run is later than an interrupted one in the same folder.
+    let places = [dir.join(files::STAGE).join(files::CHECKPOINT), dir.join(files::CHECKPOINT)];
+    let Some(path) = places.into_iter().find(|path| path.exists()) else {
+        bail!("there is nothing to resume: nothing was interrupted in {}", dir.display());
+    };
     let checkpoint = Checkpoint::load(&path)?;
     // Budgets and threads may change; what decides the path of the run may not.
     let comparable = |config: &natmix::Config| natmix::Config {
@@ -152,74 +208,6 @@ fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
         bail!("the interrupted run in {} had other settings: give them again, or leave --resume out", dir.display());
     }
     Ok(checkpoint.state)
-}
-
-/// The folder of a fit; opened before the run, so that a place that cannot be written is known at once.
-struct Folder {
-    dir: PathBuf,
-    /// Where results are put together; they move to `dir` when all are complete.
-    stage: PathBuf,
-    /// Whether it is new, so that an error leaves nothing behind.
-    created: bool,
-    /// Whether an interrupted run goes on in it; an error then leaves what that run had saved.
-    resumed: bool,
-}
-
-impl Folder {
-    fn open(dir: &Path, resumed: bool) -> Result<Self> {
-        let created = !dir.exists();
-        let stage = dir.join(".part");
-        // A killed run may have left one.
-        let _ = fs::remove_dir_all(&stage);
-        fs::create_dir_all(&stage).with_context(|| format!("cannot create {}", dir.display()))?;
-        Ok(Self { dir: dir.to_owned(), stage, created, resumed })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
-    }
-
-    fn trace(&self) -> Result<File> {
-        let path = self.path(files::TRACE);
-        let mut options = fs::OpenOptions::new();
-        let options = if self.resumed { options.append(true) } else { options.write(true).truncate(true) };
-        options.create(true).open(&path).with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    /// Takes back what a failed run has written.
-    fn discard(&self) {
-        let _ = fs::remove_dir_all(&self.stage);
-        if !self.resumed {
-            let _ = fs::remove_file(self.path(files::TRACE));
-            let _ = fs::remove_file(self.path(files::CHECKPOINT));
-        }
-        if self.created {
-            let _ = fs::remove_dir(&self.dir);
-        }
-    }
-
-    /// Writes a file for [`Folder::publish`] to move.
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let written = File::create(self.stage.join(name))
-            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-        written.with_context(|| format!("cannot write {}", self.path(name).display()))
-    }
-
-    /// Moves the results to their place.
-    fn publish(&self) -> Result<()> {
-        let moved = || -> std::io::Result<()> {
-            for entry in fs::read_dir(&self.stage)? {
-                let (entry, place) = entry.map(|entry| (entry.path(), self.dir.join(entry.file_name())))?;
-                // A folder cannot be renamed over one that is not empty.
-                if place.is_dir() {
-                    fs::remove_dir_all(&place)?;
-                }
-                fs::rename(entry, place)?;
-            }
-            fs::remove_dir(&self.stage)
-        };
-        moved().with_context(|| format!("cannot write in {}", self.dir.display()))
-    }
 }
 
 fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &Fitted) -> Result<Report> {
@@ -301,16 +289,16 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     let details = json!({
         "settings": settings,
         "memory": problem.data().map(|data| &data.memory),
+        "spec": problem.spec(),
     });
     let posterior = Posterior { mixture: q.clone(), parameter_names: target.parameter_names(), details };
-    posterior.save(&out.stage.join(files::POSTERIOR))?;
-    store(&draws, log_likelihood.as_ref()).write(&out.stage.join(files::DRAWS))?;
+    posterior.save(&out.staged(files::POSTERIOR))?;
+    store(&draws, log_likelihood.as_ref()).write(&out.staged(files::DRAWS))?;
     out.write(files::CONFIG, toml::to_string_pretty(settings)?.as_bytes())?;
     out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
-    let trace = read_trace(&out.path(files::TRACE))?;
-    report::page::write_page(&out.stage, &report, &trace, &draws)
-        .with_context(|| format!("cannot write the page in {}", out.dir.display()))?;
-    out.publish()?;
+    let trace = read_trace(&out.staged(files::TRACE))?;
+    report::page::write_page(out.stage(), &report, &trace, &draws)
+        .with_context(|| format!("cannot write the page in {}", settings.out.display()))?;
     Ok(report)
 }
 

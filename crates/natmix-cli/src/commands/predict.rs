@@ -1,13 +1,13 @@
 //! `natmix predict`: one line for each new row.
 
 use super::fit::files;
-use super::sample::write_csv;
+use super::sample::{check_count, write_csv};
 use crate::args::PredictArgs;
+use crate::folder;
 use crate::problem::Memory;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
 use natmix_models::{Draws, Inputs, Predictions, predict};
-use std::io::BufWriter;
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -18,7 +18,11 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     let memory = memory.context("this posterior is that of a density: there is nothing to predict")?;
     let rows = memory.encoding.read(&args.data)?;
     rows.refuse_extra_columns()?;
-    let z = posterior.mixture.sample(args.draws.max(1), args.seed);
+    if memory.kind.dim(rows.dim) != posterior.mixture.dim() {
+        bail!("the posterior is damaged: its mixture does not belong to its model");
+    }
+    check_count("--draws", args.draws, posterior.mixture.dim())?;
+    let z = posterior.mixture.sample(args.draws, args.seed);
     let draws = Draws::new(memory.kind, rows.dim, &z)?;
     let mut predictions = predict(&draws, Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?)?;
     let outcome = memory.encoding.outcome.as_ref();
@@ -46,12 +50,8 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     };
     let values: Vec<f64> = (0..rows.rows).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
     match &args.out {
-        Some(path) => {
-            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-            write_csv(BufWriter::new(file), &names, &values)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        None => write_csv(std::io::stdout().lock(), &names, &values)?,
+        Some(path) => folder::write_whole(path, |file| write_csv(file, &names, &values))?,
+        None => folder::printed(write_csv(std::io::stdout().lock(), &names, &values))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use super::fit::{files, read_trace};
 use crate::args::ReportArgs;
+use crate::folder::{self, Folder};
 use crate::report::{Draws, Report, page};
 use crate::zarr;
 use anyhow::{Context, Result};
@@ -22,8 +23,14 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let n = columns.iter().map(Vec::len).min().unwrap_or(0);
     let values = (0..n).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
     let component = zarr::read_whole(&store, "sample_stats", "component")?.into_iter().map(|k| k as usize).collect();
-    page::write_page(dir, &report, &trace, &Draws { names, values, component })
-        .with_context(|| format!("cannot write the page in {}", dir.display()))?;
-    println!("{}", dir.join("report.html").display());
+    let out = Folder::open(dir, ".page", false)?;
+    let written = page::write_page(out.stage(), &report, &trace, &Draws { names, values, component })
+        .with_context(|| format!("cannot write the page in {}", dir.display()))
+        .and_then(|()| out.publish());
+    if written.is_err() {
+        out.discard();
+    }
+    written?;
+    folder::print(&format!("{}\n", dir.join("report.html").display()))?;
     Ok(ExitCode::SUCCESS)
 }

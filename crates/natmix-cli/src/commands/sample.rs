@@ -2,58 +2,91 @@
 
 use super::fit::files;
 use crate::args::SampleArgs;
+use crate::folder;
 use crate::problem::{Memory, Problem};
 use crate::settings::Settings;
 use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
-use std::io::{BufWriter, Write};
+use natmix::target::Target;
+use natmix::targets::Spec;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Draws that are weighed for each one that is resampled.
 const WEIGHED: usize = 4;
 
+/// Most numbers that are drawn in one call.
+const MOST_NUMBERS: usize = 500_000_000;
+
 /// Runs the command.
 pub fn run(args: &SampleArgs) -> Result<ExitCode> {
     let posterior = Posterior::load(&args.posterior.join(files::POSTERIOR))?;
     let q = &posterior.mixture;
+    check_count("-n", args.n, q.dim().max(posterior.parameter_names.len()) * if args.resample { WEIGHED } else { 1 })?;
     let z = match args.resample {
         false => q.sample(args.n, args.seed),
         true => {
             let settings: Settings = serde_json::from_value(posterior.details["settings"].clone())
                 .context("the posterior does not say how it was made")?;
             let problem = Problem::load(&settings).context("--resample needs the data of the fit in place")?;
+            if problem.target().dim() != q.dim() {
+                bail!("--resample needs the data of the fit: what is in its place now has other parameters");
+            }
             let weighted = natmix::diagnose::weigh_draws(problem.target(), q, WEIGHED * args.n.max(250), args.seed)?;
             let z = weighted.resample(args.n, args.seed);
-            if z.is_empty() && args.n > 0 {
+            if z.is_empty() {
                 bail!("no draw has a usable importance weight");
             }
             z
         }
     };
-    let names = &posterior.parameter_names;
-    let memory: Option<Memory> = serde_json::from_value(posterior.details["memory"].clone())
-        .context("the posterior's memory of the data is damaged")?;
-    let mut values = vec![0.0; args.n * names.len()];
-    for (z, out) in z.chunks_exact(q.dim()).zip(values.chunks_exact_mut(names.len().max(1))) {
-        match &memory {
-            Some(memory) => memory.to_user_scale(z, out),
-            None => out.copy_from_slice(z),
-        }
-    }
+    let (names, values) = (&posterior.parameter_names, on_own_scale(&posterior, &z)?);
     match &args.out {
         Some(path) if path.extension().is_some_and(|ending| ending == "npy") => {
-            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-            natmix_models::npy::write_rows(&mut BufWriter::new(file), args.n, names.len(), &values)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            let write = |file: &mut _| natmix_models::npy::write_rows(file, args.n, names.len(), &values);
+            folder::write_whole(path, write)?;
         }
-        Some(path) => {
-            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-            write_csv(BufWriter::new(file), names, &values)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        None => write_csv(std::io::stdout().lock(), names, &values)?,
+        Some(path) => folder::write_whole(path, |file| write_csv(file, names, &values))?,
+        None => folder::printed(write_csv(std::io::stdout().lock(), names, &values))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses more draws than memory can be expected to hold.
+pub fn check_count(option: &str, draws: usize, numbers_each: usize) -> Result<()> {
+    match draws.checked_mul(numbers_each.max(1)) {
+        Some(numbers) if numbers <= MOST_NUMBERS => Ok(()),
+        _ => bail!("{option} {draws} is too many at once: take fewer, several times with other values of --seed"),
+    }
+}
+
+/// Draws of a posterior on the scale of its parameters.
+fn on_own_scale(posterior: &Posterior, z: &[f64]) -> Result<Vec<f64>> {
+    let (d, p) = (posterior.mixture.dim(), posterior.parameter_names.len());
+    let memory: Option<Memory> = serde_json::from_value(posterior.details["memory"].clone())
+        .context("the posterior's memory of the data is damaged")?;
+    let spec = &posterior.details["spec"];
+    let density = match spec.is_null() {
+        true => None,
+        false => Some(Spec::from_json(&spec.to_string()).and_then(|spec| spec.target())?),
+    };
+    let fits = match (&memory, &density) {
+        (Some(memory), _) => p == d && memory.kind.dim(memory.encoding.dim()) == d,
+        (None, Some(target)) => target.dim() == d && target.parameter_names().len() == p,
+        (None, None) => p == d,
+    };
+    if !fits {
+        bail!("the posterior is damaged: its parameters do not belong to its mixture");
+    }
+    let mut values = vec![0.0; z.len() / d * p];
+    for (z, out) in z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
+        match (&memory, &density) {
+            (Some(memory), _) => memory.to_user_scale(z, out),
+            (None, Some(target)) => target.to_parameters(z, out),
+            (None, None) => out.copy_from_slice(z),
+        }
+    }
+    Ok(values)
 }
 
 /// A table with a header; names are quoted where they must be.

@@ -21,6 +21,31 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
+/// A sentence in which names stand in backticks: safe, and the names set apart.
+pub fn prose(text: &str) -> String {
+    let safe = escape(text);
+    let parts: Vec<&str> = safe.split('`').collect();
+    // An odd mark has no partner and stays.
+    let pairs = (parts.len() - 1) / 2 * 2;
+    let mut marked = parts[0].to_owned();
+    for (i, part) in parts.iter().enumerate().skip(1) {
+        marked += match (i <= pairs, i % 2) {
+            (false, _) => "`",
+            (true, 1) => "<code>",
+            (true, _) => "</code>",
+        };
+        marked += part;
+    }
+    marked
+}
+
+/// The same with a capital at its head.
+pub fn headline(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    prose(&(first + letters.as_str()))
+}
+
 fn is_unsafe(c: char) -> bool {
     matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FFFE}' | '\u{FFFF}')
 }
@@ -47,6 +72,14 @@ mod tests {
     fn bytes_become_base64() {
         let texts = ["", "f", "fo", "foo", "foobar"].map(|text| base64(text.as_bytes()));
         assert_eq!(texts, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYmFy"]);
+    }
+
+    #[test]
+    fn names_are_set_apart() {
+        assert_eq!(prose("`a` on `<b>`"), "<code>a</code> on <code>&lt;b&gt;</code>");
+        assert_eq!(prose("a ` alone"), "a ` alone");
+        assert_eq!(prose("`a` and `"), "<code>a</code> and `");
+        assert_eq!((headline("écart of `y`"), headline("")), ("Écart of <code>y</code>".into(), String::new()));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use natmix::observe::TraceRow;
 
 use super::figure::{TONES, Tone, png, svg};
 use super::figures::{self, Layout, Picture};
-use super::html::escape;
+use super::html::{escape, headline, prose};
 use super::{Draws, Estimate, Report, number};
 
 /// Writes `report.html`, and each picture as `figures/NAME.svg` and `figures/NAME.png`, into a folder.
@@ -65,7 +65,7 @@ fn html(report: &Report, pictures: &[Picture]) -> String {
         tables::settings(report),
     ]
     .concat();
-    document(&report.model.summary, &body)
+    document(&report.model.summary.replace('`', ""), &body)
 }
 
 /// A whole page from its title and its body, with the style of a report.
@@ -115,7 +115,7 @@ fn header(report: &Report) -> String {
         "density" => "Density",
         other => other,
     };
-    format!("<header><p class=\"kind\">{}</p><h1>{}</h1></header>\n", escape(kind), escape(&report.model.summary))
+    format!("<header><p class=\"kind\">{}</p><h1>{}</h1></header>\n", escape(kind), headline(&report.model.summary))
 }
 
 /// The answer: colour, sign and words say the same.
@@ -132,14 +132,14 @@ fn verdict(report: &Report) -> String {
         if lines.is_empty() {
             return String::new();
         }
-        let items: String = lines.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
+        let items: String = lines.iter().map(|line| format!("<li>{}</li>", prose(line))).collect();
         format!("<h2>{heading}</h2><ul class=\"{class}\">{items}</ul>")
     };
     format!(
         "<section id=\"verdict\" class=\"verdict {class}\">\
          <svg class=\"sign\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" r=\"12\"/><path d=\"{sign}\"/></svg>\
          <div><p class=\"answer\">{answer}</p><p class=\"sentence\">{}</p>{}{}</div></section>\n",
-        escape(&verdict.sentence),
+        prose(&verdict.sentence),
         list("reasons", "What speaks against it, and what to try", &verdict.reasons),
         list("notes", "Worth knowing", &verdict.notes)
     )

@@ -10,6 +10,7 @@
 //! | `funnel` | `sd0` |
 //! | `double_banana` | `observed`, `noise_variance` |
 //! | `planar_robot` | `prior_sd` (a number or a list), `goal_sd`, `goals`, `combine` (`"max"`, may be left out) |
+//! | `phase` | `frequencies`, `cos`, `sin`, `noise_variance`, `bounds {tec, const}` (two numbers each); reported as `tec`, `const` |
 //!
 //! A field that its kind does not know is an error, so that a misspelt one is noticed.
 //!
@@ -22,7 +23,7 @@
 //! assert_eq!(spec.target().unwrap().dim(), 3);
 //! ```
 
-use super::{DoubleBanana, Funnel, PlanarRobot, StudentMixture, check};
+use super::{DoubleBanana, Funnel, Phase, PlanarRobot, StudentMixture, check};
 use crate::error::Error;
 use crate::family::{Covariances, Mixture};
 use crate::target::Target;
@@ -68,6 +69,17 @@ pub enum Combine {
     /// The best goal counts.
     #[default]
     Max,
+}
+
+/// Between which bounds the parameters of a phase are uniform.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseBounds {
+    /// Electron content.
+    pub tec: [f64; 2],
+    /// Offset of the phase.
+    #[serde(rename = "const")]
+    pub offset: [f64; 2],
 }
 
 /// Which density, with its numbers as the file gives them; [`Spec::target`] checks them.
@@ -119,6 +131,19 @@ pub enum Kind {
         /// How they combine.
         #[serde(default)]
         combine: Combine,
+    },
+    /// A [`Phase`], over coordinates without bounds.
+    Phase {
+        /// Frequencies in hertz.
+        frequencies: Vec<f64>,
+        /// Observed cosine of the phase at each frequency.
+        cos: Vec<f64>,
+        /// Observed sine.
+        sin: Vec<f64>,
+        /// Variance of the noise on both.
+        noise_variance: f64,
+        /// Between which the parameters lie.
+        bounds: PhaseBounds,
     },
 }
 
@@ -178,6 +203,10 @@ impl Spec {
             Kind::DoubleBanana { observed, noise_variance } => Box::new(DoubleBanana::new(*observed, *noise_variance)?),
             Kind::PlanarRobot { prior_sd, goal_sd, goals, combine: Combine::Max } => {
                 Box::new(PlanarRobot::new(&prior_sd.expand(dim), *goal_sd, goals)?)
+            }
+            Kind::Phase { frequencies, cos, sin, noise_variance, bounds } => {
+                let phase = Phase::new(frequencies, cos, sin, *noise_variance, bounds.tec, bounds.offset)?;
+                Box::new(phase.unconstrained()?)
             }
         };
         if target.dim() != dim {
@@ -247,6 +276,8 @@ mod tests {
             r#""kind": "double_banana", "observed": 3.4, "noise_variance": 0.09, "log_evidence": -1.5"#,
             r#""kind": "planar_robot", "prior_sd": 0.2, "goal_sd": 0.01, "goals": [[7, 0]], "combine": "max""#,
             r#""kind": "planar_robot", "prior_sd": [1, 0.2], "goal_sd": 0.01, "goals": [[7, 0], [0, 7]]"#,
+            r#""kind": "phase", "frequencies": [1e8], "cos": [1], "sin": [0], "noise_variance": 0.5,
+                "bounds": {"tec": [-1, 1], "const": [-3, 3]}"#,
         ] {
             let spec = Spec::from_json(&format!("{{\"dim\": 2, {init}, {fields}}}")).unwrap();
             assert_eq!(spec.init, Init { mean: vec![0.0; 2], sd: vec![1.0, 2.0] });
@@ -297,6 +328,20 @@ mod tests {
                 "sum",
             ),
             (with(r#""kind": "planar_robot", "prior_sd": [1], "goal_sd": 1, "goals": [[0, 0]]"#), "dimension 1"),
+            (
+                with(
+                    r#""kind": "phase", "frequencies": [1e8], "cos": [1], "sin": [0, 1], "noise_variance": 0.5,
+                        "bounds": {"tec": [-1, 1], "const": [-3, 3]}"#,
+                ),
+                "sin, length: found 2, expected 1",
+            ),
+            (
+                with(
+                    r#""kind": "phase", "frequencies": [1e8], "cos": [1], "sin": [0], "noise_variance": 0.5,
+                        "bounds": {"tec": [1, -1], "const": [-3, 3]}"#,
+                ),
+                "bounds of tec",
+            ),
         ] {
             let message = target(&json).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(message.contains(expected), "{json}: got \"{message}\", expected \"{expected}\"");

@@ -6,6 +6,8 @@
 
 /// Points of the grid.
 const GRID: usize = 321;
+/// Draws whose ends say where a density ends.
+const MANY: usize = 1_000;
 
 /// The marginal of one parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +89,11 @@ impl Density {
 fn range(sorted: &[f64], groups: &[Vec<f64>], widths: &[f64]) -> (f64, f64) {
     let typical = groups.iter().zip(widths).map(|(g, w)| g.len() as f64 * w).sum::<f64>() / sorted.len() as f64;
     let (lo, hi) = (quantile(sorted, 0.0025) - 2.5 * typical, quantile(sorted, 0.9975) + 2.5 * typical);
+    // Where many draws stop short of the room for their kernels they stop at a bound.
+    let (lo, hi) = match sorted.len() {
+        MANY.. => (lo.max(sorted[0]), hi.min(sorted[sorted.len() - 1])),
+        _ => (lo, hi),
+    };
     // A density of positive numbers has no business below zero.
     let lo = if sorted[0] >= 0.0 { lo.max(0.0) } else { lo };
     let hi = if sorted[sorted.len() - 1] <= 0.0 { hi.min(0.0) } else { hi };
@@ -283,6 +290,15 @@ mod tests {
         let density = Density::new(&values, &[]).unwrap();
         assert_eq!(density.range.0, 0.0);
         assert!(density.skew() > 0.3);
+    }
+
+    #[test]
+    fn a_bounded_density_ends_at_its_bounds() {
+        let values: Vec<f64> = (0..2000).map(|i| 3.0 + 2.0 * (f64::from(i) + 0.5) / 2000.0).collect();
+        let density = Density::new(&values, &[]).unwrap();
+        assert!(density.range.0 > 2.999 && density.range.1 < 5.001, "{:?}", density.range);
+        // A uniform density is level up to its ends.
+        assert!(density.heights.iter().all(|h| *h > 0.9), "{:?}", density.heights);
     }
 
     #[test]

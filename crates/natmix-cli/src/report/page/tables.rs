@@ -121,8 +121,8 @@ pub fn loo(report: &Report) -> String {
             format!("✓ Every row's own k\u{302} is small enough (the largest is {}).", number::fixed(loo.max_k_hat, 2))
         }
         bad => format!(
-            "✗ {}{of} rows weigh so much on the fit that leaving them out cannot be estimated (largest k\u{302} {}): their \
-             part of the sum is not to be trusted. Look at these rows, or refit without them.",
+            "✗ Rows that weigh too much on the fit to be left out by estimate: {}{of} (largest k\u{302} {}). Their part of \
+             the sum is not to be trusted: look at them, or refit without them.",
             number::count(bad as u64),
             number::fixed(loo.max_k_hat, 2)
         ),
