@@ -191,7 +191,7 @@ fn options_that_make_no_sense() {
         ("--prior-sd NaN", "--prior-sd"),
         ("--noise-sd 1", "--noise-sd goes with linear"),
         ("--exposure a", "--exposure goes with poisson"),
-        ("--components many", "--components many"),
+        ("--components many", "neither auto nor a number"),
         ("--components 0", "components"),
         ("--covariance round", "not one of full, diag"),
         ("--method magic", "magic"),

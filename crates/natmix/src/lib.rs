@@ -33,7 +33,7 @@
 //! | [`draws`] | where points come from |
 //! | [`estimate`] | from points to moments; the entropy trick |
 //! | [`rule`] | from moments to a step |
-//! | [`method`], [`config`] | the named methods and every setting |
+//! | [`method`], [`config`], [`choices`] | the named methods and every setting, also by name |
 //! | [`run`], [`state`], [`stop`], [`observe`] | the run loop and what watches it |
 //! | [`diagnose`](mod@diagnose), [`psis`] | how far a result can be trusted |
 //! | [`save`], [`checkpoint`] | files |
@@ -42,6 +42,7 @@
 
 pub mod autodiff;
 pub mod checkpoint;
+pub mod choices;
 pub mod config;
 pub mod diagnose;
 pub mod draws;

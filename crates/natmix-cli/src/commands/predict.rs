@@ -3,10 +3,9 @@
 use super::fit::files;
 use super::sample::write_csv;
 use crate::args::PredictArgs;
-use crate::problem::Memory;
 use anyhow::{Context, Result};
 use natmix::save::Posterior;
-use natmix_models::{Draws, Inputs, Predictions, predict};
+use natmix_models::{Draws, Inputs, Memory, Predictions, predict};
 use std::io::BufWriter;
 use std::process::ExitCode;
 

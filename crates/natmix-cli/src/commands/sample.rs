@@ -2,10 +2,11 @@
 
 use super::fit::files;
 use crate::args::SampleArgs;
-use crate::problem::{Memory, Problem};
+use crate::problem::Problem;
 use crate::settings::Settings;
 use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
+use natmix_models::Memory;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
