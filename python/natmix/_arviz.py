@@ -32,7 +32,8 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
         if log_likelihood:
             found = target.log_likelihood(z) if target.log_likelihood else row_log_likelihood_of(post, z)
             likelihood = {name: x[None] for name, x in (found or {}).items()}
-    dims = {v.name: list(v.dims) for v in post.variables if len(v.dims) == len(v.shape) and v.dims}
+    known = (*post.variables, *(target.observed if target is not None else ()))
+    dims = {v.name: list(v.dims) for v in known if v.dims}
     groups = {"posterior": values, "sample_stats": stats}
     if likelihood:
         groups["log_likelihood"] = likelihood

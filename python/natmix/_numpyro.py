@@ -64,9 +64,12 @@ def from_numpyro(
         with double_precision():
             return {name: np.asarray(value) for name, value in to_own(z).items()}
 
-    observed = [
-        name for name, site in found.model_trace.items() if site["type"] == "sample" and site.get("is_observed", False)
-    ]
+    # A distribution of vectors has one likelihood a vector.
+    observed = {
+        name: tuple(site["fn"].batch_shape)
+        for name, site in found.model_trace.items()
+        if site["type"] == "sample" and site.get("is_observed", False)
+    }
 
     def likelihood(z: np.ndarray) -> dict[str, np.ndarray]:
         with double_precision():
@@ -95,6 +98,10 @@ def from_numpyro(
         variables=tuple(variables),
         coords=dict(coords or {}),
         constrain=constrain,
+        observed=tuple(
+            Variable(name, shape, tuple((dims or {}).get(name, ())) or _plates(found.model_trace[name], shape, name))
+            for name, shape in observed.items()
+        ),
         log_likelihood=likelihood if observed else None,
         init=init,
     )
@@ -103,8 +110,7 @@ def from_numpyro(
 def _plates(site: Mapping[str, Any], shape: tuple[int, ...], name: str) -> tuple[str, ...]:
     """Names of a site's dimensions: plates where there are any."""
     named = [f"{name}_dim_{i}" for i in range(len(shape))]
-    fn = site.get("fn")
-    event = len(getattr(fn, "event_shape", ()))
+    event = max(0, len(shape) - len(getattr(site.get("fn"), "batch_shape", ())))
     for frame in site.get("cond_indep_stack", []):
         axis = len(shape) - event + frame.dim
         if 0 <= axis < len(shape) and shape[axis] == frame.size:

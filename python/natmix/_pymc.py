@@ -59,14 +59,16 @@ def from_pymc(model: pm.Model | None = None, *, init: Init | None = None) -> Tar
     if not model.value_vars:
         raise ValueError("the model has no variable to infer")
     frozen = freeze_dims_and_data(model)
-    joined, pieces, names = _join(frozen)
+    # Freezing may change their order.
+    own = _as_in([*model.free_RVs, *model.deterministics], [*frozen.free_RVs, *frozen.deterministics])
+    observed = _as_in(model.observed_RVs, frozen.observed_RVs)
+    values = _as_in(model.value_vars, frozen.value_vars)
+    joined, pieces, names = _join(frozen, values)
     value = graph_replace(frozen.logp(), pieces, strict=False)
     function = pytensor.function([joined], [value, pt.grad(value, joined)], mode="NUMBA")
     compiled = _compile(function.vm.jit_fn, len(names))
     native = _natmix.Target.compiled(compiled.address, 0, compiled, names)
 
-    observed = frozen.observed_RVs
-    own = [*frozen.free_RVs, *frozen.deterministics]
     to_own = _vectorised(joined, frozen.replace_rvs_by_values(own), pieces)
     shapes = [x.shape for x in to_own(np.zeros((1, len(names))))]
     dims = frozen.named_vars_to_dims
@@ -92,8 +94,9 @@ def from_pymc(model: pm.Model | None = None, *, init: Init | None = None) -> Tar
         variables=variables,
         coords={name: list(values) for name, values in frozen.coords.items() if values is not None},
         constrain=constrain,
+        observed=tuple(Variable(v.name, tuple(v.type.shape), tuple(dims.get(v.name) or ())) for v in observed),
         log_likelihood=log_likelihood if observed else None,
-        init=_prior_spread(frozen) if init is None else init,
+        init=_prior_spread(frozen, values) if init is None else init,
     )
 
 
@@ -101,12 +104,18 @@ def _numbered(name: str, count: int) -> list[str]:
     return [f"{name}_dim_{i}" for i in range(count)]
 
 
-def _join(model: pm.Model) -> tuple[Any, dict[Any, Any], list[str]]:
+def _as_in(order: Any, variables: Any) -> list[Any]:
+    """The variables in the order of others with the same names."""
+    by_name = {v.name: v for v in variables}
+    return [by_name[v.name] for v in order if v.name in by_name]
+
+
+def _join(model: pm.Model, values: list[Any]) -> tuple[Any, dict[Any, Any], list[str]]:
     """One vector in place of all value variables; a name for each of its entries."""
     joined = pt.vector("z", dtype="float64")
     start = model.initial_point()
     pieces, names, at = {}, [], 0
-    for variable in model.value_vars:
+    for variable in values:
         shape = np.shape(start[variable.name])
         size = int(np.prod(shape, dtype=int))
         piece = joined[at : at + size].reshape(shape) if shape else joined[at]
@@ -156,23 +165,23 @@ def _vectorised(joined: Any, outputs: Any, pieces: dict[Any, Any]) -> Any:
     return lambda z: [np.asarray(x, dtype=float) for x in function(np.ascontiguousarray(z, dtype=float))]
 
 
-def _prior_spread(model: pm.Model) -> Init:
+def _prior_spread(model: pm.Model, values: list[Any]) -> Init:
     """Where the prior lies in the transformed space; around the model's initial point if it cannot be drawn from."""
     try:
-        free = model.free_RVs
+        free = [model.values_to_rvs[v] for v in values]
         draws = pm.draw(free, draws=PRIOR_DRAWS, random_seed=1)
         columns = []
-        for variable, values in zip(free, draws):
+        for variable, drawn in zip(free, draws):
             transform = model.rvs_to_transforms[variable]
-            values = np.asarray(values, dtype=float)
+            drawn = np.asarray(drawn, dtype=float)
             if transform is not None:
                 symbol = variable.type()
                 forward = transform.forward(symbol, *variable.owner.inputs)
                 function = pytensor.function([symbol], forward, mode=Mode(linker="py"), on_unused_input="ignore")
-                values = np.stack([np.asarray(function(x)) for x in values])
-            columns.append(values.reshape(len(values), -1))
+                drawn = np.stack([np.asarray(function(x)) for x in drawn])
+            columns.append(drawn.reshape(len(drawn), -1))
         return spread_of(np.concatenate(columns, axis=1))
     except Exception:  # noqa: BLE001 - improper priors and the like: any start will do
         point = model.initial_point()
-        start = np.concatenate([np.ravel(point[v.name]) for v in model.value_vars])
+        start = np.concatenate([np.ravel(point[v.name]) for v in values])
         return start.astype(float), np.ones(len(start))

@@ -65,6 +65,8 @@ class Target:
     coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     #: From points ``(n, d)`` to the variables, each ``(n, *shape)``; none if the points are the variables.
     constrain: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
+    #: What was observed, with the dimensions of its log likelihood.
+    observed: tuple[Variable, ...] = ()
     #: Log likelihood of each observation, by name, each ``(n, *shape)``.
     log_likelihood: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
     #: Where a start may be drawn from: mean and standard deviation.
