@@ -10,11 +10,19 @@ Hand over a log density and get a mixture of Gaussians as its posterior, with an
 (True, True)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import models
 from ._fit import fit
 from ._natmix import __version__
-from ._posterior import NatmixWarning, Posterior, Summary, load
+from ._posterior import NatmixWarning, Posterior, load
+from ._summary import Summary
 from ._target import Target, Variable, from_callable
+
+if TYPE_CHECKING:
+    from ._jax import from_jax
+    from ._numpyro import from_numpyro
+    from ._pymc import from_pymc
 
 __all__ = [
     "NatmixWarning",
@@ -36,7 +44,7 @@ __all__ = [
 _LAZY = {"from_jax": "_jax", "from_numpyro": "_numpyro", "from_pymc": "_pymc"}
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
@@ -44,5 +52,5 @@ def __getattr__(name):
     raise AttributeError(f"module 'natmix' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(__all__)

@@ -49,14 +49,13 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
 
 def row_log_likelihood_of(post: Posterior, z: np.ndarray) -> dict[str, np.ndarray] | None:
     """Log likelihoods of the rows of a built-in model."""
-    found = post._target.native.log_likelihood(z) if post._target is not None else None
+    found = None if post._target is None else post._target.native.log_likelihood(z)
     return None if found is None else {"outcome": found}
 
 
 def row_log_likelihood(post: Posterior) -> np.ndarray | None:
     """Log likelihoods that are saved with the draws, ``(draws, rows)``."""
     target = post._target
-    rows = None if target is None else target.native.rows
-    if rows is None or rows * KEPT_DRAWS > KEPT:
+    if target is None or target.native.rows is None or target.native.rows * KEPT_DRAWS > KEPT:
         return None
     return target.native.log_likelihood(post._mixture.sample(KEPT_DRAWS, post.seed))

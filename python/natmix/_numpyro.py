@@ -110,7 +110,8 @@ def from_numpyro(
 def _plates(site: Mapping[str, Any], shape: tuple[int, ...], name: str) -> tuple[str, ...]:
     """Names of a site's dimensions: plates where there are any."""
     named = [f"{name}_dim_{i}" for i in range(len(shape))]
-    event = max(0, len(shape) - len(getattr(site.get("fn"), "batch_shape", ())))
+    batch = getattr(site.get("fn"), "batch_shape", None)
+    event = 0 if batch is None else max(0, len(shape) - len(batch))
     for frame in site.get("cond_indep_stack", []):
         axis = len(shape) - event + frame.dim
         if 0 <= axis < len(shape) and shape[axis] == frame.size:
@@ -128,5 +129,3 @@ def _prior_spread(model: Any, args: Any, kwargs: Any, found: Any, unravel: Any, 
             return spread_of(np.asarray(to_free({name: prior[name] for name in wanted})))
     except Exception:  # noqa: BLE001 - improper priors and the like: any start will do
         return np.zeros(dim), np.ones(dim)
-
-

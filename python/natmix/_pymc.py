@@ -54,8 +54,8 @@ def from_pymc(model: pm.Model | None = None, *, init: Init | None = None) -> Tar
     """
     model = pm.modelcontext(model)
     if model.discrete_value_vars:
-        names = ", ".join(v.name for v in model.discrete_value_vars)
-        raise ValueError(f"discrete variables have no gradient: {names} (marginalise them)")
+        discrete = ", ".join(v.name for v in model.discrete_value_vars)
+        raise ValueError(f"discrete variables have no gradient: {discrete} (marginalise them)")
     if not model.value_vars:
         raise ValueError("the model has no variable to infer")
     frozen = freeze_dims_and_data(model)
@@ -129,12 +129,12 @@ def _compile(jitted: Any, dim: int) -> Any:
     """A C function of one point around numba's own."""
 
     @numba.njit
-    def evaluate(z):
+    def evaluate(z: Any) -> Any:
         value, grad = jitted(z)
         return np.asarray(value).item(), grad
 
     @numba.cfunc(SIGNATURE)
-    def log_p(n, z, grad, value, _):
+    def log_p(n: Any, z: Any, grad: Any, value: Any, _: Any) -> int:
         if n != dim:
             return -1
         place = numba.carray(grad, (dim,))

@@ -19,8 +19,8 @@ class Summary:
 
     >>> table = Summary(["a"], {"mean": [1.0], "sd": [0.5], "q05": [0.2], "q50": [1.0], "q95": [1.8]})
     >>> print(table)
-            mean    sd   q05    q50   q95
-    a      1.000 0.500 0.200  1.000 1.800
+           mean    sd   q05   q50   q95
+    a     1.000 0.500 0.200 1.000 1.800
     """
 
     names: list[str]

@@ -41,9 +41,7 @@ class Variable:
             dim = self.dims[axis] if axis < len(self.dims) else None
             known = list((coords or {}).get(dim, [])) if dim else []
             labels.append([str(x) for x in known] if len(known) == length else [str(i) for i in range(length)])
-        return [
-            f"{self.name}[{', '.join(labels[a][i] for a, i in enumerate(index))}]" for index in np.ndindex(*self.shape)
-        ]
+        return [f"{self.name}[{', '.join(labels[a][i] for a, i in enumerate(index))}]" for index in np.ndindex(*self.shape)]
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ The same priors and the same numbers as on the command line: features are centre
 told otherwise, ``prior_sd`` applies to the columns as they are fitted, and results are on the user's own scale.
 
 >>> import numpy as np, natmix
->>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
->>> post = natmix.fit(natmix.models.Logistic(X, y, names=["age"]))
+>>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]] * 5), np.array([0, 1, 0, 1] * 5)
+>>> post = natmix.fit(natmix.models.Logistic(X, y, names=["age"]), components=5)
 >>> post.parameter_names
 ['(intercept)', 'age']
 >>> float(post.predict([[2.5]])["probability"][0]) > 0.5

@@ -1,12 +1,12 @@
 """scikit-learn estimators of the built-in models.
 
-Features are centred and scaled inside, so that ``prior_sd`` means the same for all of them; results are those of the features as
-given.
+Features are centred and scaled inside, so that ``prior_sd`` means the same for all of them; results are those of the features
+as given.
 
 >>> import numpy as np
 >>> from natmix.sklearn import BayesClassifier
->>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]] * 5), np.array(["no", "no", "yes", "yes"] * 5)
->>> model = BayesClassifier().fit(X, y)
+>>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]] * 10), np.array(["no", "no", "yes", "yes", "no", "yes", "no", "yes"] * 5)
+>>> model = BayesClassifier(components=5).fit(X, y)
 >>> model.predict([[0.0], [3.0]]).tolist()
 ['no', 'yes']
 >>> model.predict_proba([[1.5]]).round(1).tolist()

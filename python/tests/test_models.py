@@ -7,10 +7,9 @@ import pickle
 import subprocess
 from pathlib import Path
 
+import natmix
 import numpy as np
 import pytest
-
-import natmix
 
 BINARY = os.environ.get("NATMIX_BINARY")
 needs_binary = pytest.mark.skipif(not BINARY, reason="NATMIX_BINARY is not set: nothing to compare with")
@@ -174,7 +173,9 @@ def test_data_frames_levels_offsets_and_weights():
         post.predict(frame[["age"]], exposure=exposure)
     with pytest.raises(TypeError, match="has no offset"):
         post.predict(frame, exposure=exposure, offset=exposure)
-    two = natmix.fit(natmix.models.Logistic(frame[["age"]], np.where(frame["age"] + rng.normal(size=300) * 9 > 50, "old", "young")))
+    two = natmix.fit(
+        natmix.models.Logistic(frame[["age"]], np.where(frame["age"] + rng.normal(size=300) * 9 > 50, "old", "young"))
+    )
     assert two.predict(frame)["probability"].shape == (300,)
 
 

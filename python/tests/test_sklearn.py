@@ -2,12 +2,11 @@
 
 import warnings
 
+import natmix
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import check_estimator
-
-import natmix
 from natmix.sklearn import BayesClassifier, BayesPoissonRegressor, BayesRegressor
+from sklearn.utils.estimator_checks import check_estimator
 
 COUNTS = "outcomes of a Poisson regression are counts, but this check has fractions"
 
