@@ -6,13 +6,11 @@ mod commands;
 mod folder;
 mod problem;
 mod progress;
-mod report;
 mod settings;
-mod summary;
-mod zarr;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
+use natmix_report as report;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -3,15 +3,10 @@
 use crate::args::ModelKind;
 use crate::settings::Settings;
 use anyhow::{Context, Result, bail};
-use natmix::Scratch;
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::Target;
 use natmix::targets::Spec;
-use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Kind, Observations, OutcomeKind, Regression, Table};
-use serde::{Deserialize, Serialize};
+use natmix_models::{DesignOptions, EncodedRows, OutcomeKind, Study, Table};
 use std::path::Path;
-
-/// Times the prior's standard deviation that the intercept gets.
-const INTERCEPT_PRIOR: f64 = 10.0;
 
 /// A target with all that is known about it.
 pub enum Problem {
@@ -30,40 +25,14 @@ pub enum Problem {
     Regression(Box<Data>),
 }
 
-/// A regression with its data; a target whose parameters are on the user's own scale.
+/// A study, with what only the command line knows about it.
 pub struct Data {
-    /// The model.
-    pub regression: Regression,
-    /// How columns became features, to be remembered for predictions.
-    pub memory: Memory,
+    /// The table and its regression; a target whose parameters are on the user's own scale.
+    pub study: Study,
     /// Rows to score predictions on.
     pub test: Option<EncodedRows>,
-    /// What was odd about the data, but no error.
-    pub warnings: Vec<String>,
     /// One line for people.
     pub summary: String,
-}
-
-/// What a posterior must remember to predict.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
-    /// Which regression.
-    pub kind: Kind,
-    /// How columns became features.
-    pub encoding: Encoding,
-}
-
-impl Memory {
-    /// Writes coefficients on the user's own scale.
-    pub fn to_user_scale(&self, z: &[f64], out: &mut [f64]) {
-        let noise = usize::from(self.kind == Kind::Linear { noise_sd: None });
-        let coefficients = z.len() - noise;
-        self.encoding.to_user_scale(&z[..coefficients], &mut out[..coefficients]);
-        if noise == 1 {
-            let scale = self.encoding.outcome.as_ref().map_or(1.0, |outcome| outcome.scale);
-            out[coefficients] = z[coefficients].exp() * scale;
-        }
-    }
 }
 
 impl Problem {
@@ -96,39 +65,19 @@ impl Problem {
             exposure: settings.exposure.clone(),
             weights: settings.weights.clone(),
             standardize: settings.standardize,
-            standardize_outcome: settings.standardize && model == ModelKind::Linear && settings.noise_sd.is_none(),
             intercept: settings.intercept,
+            ..DesignOptions::default()
         };
-        let design = Design::new(table, &options)?;
-        let classes = design.check_outcome(match model {
+        let kind = match model {
             ModelKind::Logistic => OutcomeKind::Logistic,
             ModelKind::Linear => OutcomeKind::Linear,
             ModelKind::Poisson => OutcomeKind::Poisson,
             ModelKind::Softmax => OutcomeKind::Softmax,
             ModelKind::Density => bail!("a density has no outcome"),
-        })?;
-        let kind = match model {
-            ModelKind::Logistic => Kind::Logistic,
-            ModelKind::Poisson => Kind::Poisson,
-            ModelKind::Softmax => Kind::Softmax { classes },
-            _ => Kind::Linear { noise_sd: settings.noise_sd },
         };
-        let Design { names, dim, rows, x, outcome: y, offset, weights, encoding, warnings, .. } = design;
-        let prior_sd: Vec<f64> = (0..dim)
-            .map(|j| settings.prior_sd * if j == 0 && encoding.intercept { INTERCEPT_PRIOR } else { 1.0 })
-            .collect();
-        let mut observations = Observations::new(x, dim, y)?.with_names(names)?;
-        if let Some(offset) = offset {
-            observations = observations.with_offset(offset)?;
-        }
-        if let Some(weights) = weights {
-            observations = observations.with_weights(weights)?;
-        }
-        let mut regression = Regression::new(kind, observations, &prior_sd)?;
-        let levels = encoding.outcome.as_ref().and_then(|outcome| outcome.levels.clone());
-        if let (Kind::Softmax { .. }, Some(levels)) = (kind, levels) {
-            regression = regression.with_class_names(levels)?;
-        }
+        let study = Study::new(table, &options, kind, settings.prior_sd, settings.noise_sd)?;
+        let (encoding, kind) = (&study.memory.encoding, study.memory.kind);
+        let (dim, rows) = (encoding.dim(), study.num_rows().unwrap_or(0));
         let test = settings.test.as_deref().map(|path| encoding.read(path)).transpose()?;
         if let Some(rows) = &test
             && rows.outcome.is_none()
@@ -144,15 +93,14 @@ impl Problem {
             if dim == 1 { "" } else { "s" },
             name_of(path)
         );
-        let memory = Memory { kind, encoding };
-        Ok(Problem::Regression(Box::new(Data { regression, memory, test, warnings, summary })))
+        Ok(Problem::Regression(Box::new(Data { study, test, summary })))
     }
 
     /// The target.
     pub fn target(&self) -> &dyn Target {
         match self {
             Problem::Density { target, .. } => target,
-            Problem::Regression(data) => &**data,
+            Problem::Regression(data) => &data.study,
         }
     }
 
@@ -191,28 +139,4 @@ impl Problem {
 
 fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
-}
-
-impl Target for Data {
-    fn dim(&self) -> usize {
-        self.regression.target().dim()
-    }
-    fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        self.regression.target().eval(rows, z, out, scratch)
-    }
-    fn is_log_concave(&self) -> bool {
-        self.regression.target().is_log_concave()
-    }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
-        self.regression.target().curvatures()
-    }
-    fn num_rows(&self) -> Option<usize> {
-        self.regression.target().num_rows()
-    }
-    fn parameter_names(&self) -> Vec<String> {
-        self.regression.target().parameter_names()
-    }
-    fn to_parameters(&self, z: &[f64], parameters: &mut [f64]) {
-        self.memory.to_user_scale(z, parameters);
-    }
 }

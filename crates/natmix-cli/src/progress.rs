@@ -1,7 +1,7 @@
 //! A progress bar on standard error, hidden off a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use natmix::observe::{Iteration, Observer};
+use natmix::observe::{Iteration, Observer, Searching};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -35,6 +35,12 @@ impl Bar {
 }
 
 impl Observer for Bar {
+    fn searching(&mut self, searching: &Searching) -> ControlFlow<()> {
+        self.0.set_position(searching.evals);
+        self.0.set_message("looking for modes");
+        ControlFlow::Continue(())
+    }
+
     fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, natmix::Error> {
         self.0.set_position(it.evals);
         let rate = it.evals as f64 / it.seconds.max(1e-9);

@@ -2,28 +2,17 @@
 
 use crate::args::{FitArgs, ModelKind};
 use anyhow::{Context, Result, anyhow, bail};
-use natmix::draws::Plan;
-use natmix::estimate::Trick;
-use natmix::rule::Rule;
+use natmix::Config;
+use natmix::choices::{About, Choices};
 use natmix::target::Shape;
-use natmix::{Config, Method};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Dimension up to which covariances are full by default.
-const FULL_UP_TO: usize = 300;
-/// Components that `auto` starts with on a density.
-const AUTO_COMPONENTS: usize = 30;
-/// Rows that the diagnostics may look at, all draws together, and their fewest draws.
-const DIAGNOSTIC_ROWS: usize = 400_000_000;
-const FEWEST_DIAGNOSTIC_DRAWS: usize = 1_000;
 /// Most components, and most numbers that the components and their points may take: beyond is a slip of the keyboard.
 const MOST_COMPONENTS: usize = 10_000;
 const MOST_NUMBERS: usize = 250_000_000;
 /// Most threads: starting many thousands takes longer than any fit.
 const MOST_THREADS: usize = 1024;
-/// Fewest points a component by default.
-const FEWEST_DRAWS: usize = 40;
 
 /// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder and threads, which
 /// change no result, are read but not written: the same fit leaves the same bytes wherever it runs.
@@ -224,57 +213,28 @@ impl Settings {
 
     /// The settings of the engine, for a target of dimension `dim` with its start.
     pub fn engine(&self, dim: usize, rows: Option<usize>, init: (&[f64], &[f64])) -> Result<Config> {
-        let method =
-            if self.method == "auto" { Method::ComponentDraws } else { self.method.parse().map_err(as_option)? };
-        let base = Config::new(method);
-        let covariance = match &self.covariance[..] {
-            "auto" if base.covariance == Shape::Diag || dim > FULL_UP_TO => Shape::Diag,
-            "auto" => Shape::Full,
-            name => by_name("covariance", name, &[("full", Shape::Full), ("diag", Shape::Diag)])?,
-        };
-        let components = match &self.components[..] {
-            "auto" if self.model == Some(ModelKind::Density) => AUTO_COMPONENTS,
-            // Posteriors of these regressions are log-concave: one component finds the mode.
-            "auto" => 1,
-            count => {
-                count.parse().ok().with_context(|| format!("--components {count} is neither auto nor a number"))?
-            }
-        };
-        let plans = Plan::ALL.map(|(plan, name, _)| (name, plan));
-        let rules = Rule::ALL.map(|(rule, name, _)| (name, rule));
-        let tricks = [("on", Trick::On), ("off", Trick::Off), ("fitted", Trick::Fitted)];
-        let draws = match &self.draws[..] {
-            "auto" => base.draws,
-            name => by_name("draws", name, &plans)?,
-        };
-        // Whole frames of cubature are exact on cubics.
-        let frames = (2 * dim) * FEWEST_DRAWS.div_ceil(2 * dim);
-        let by_default = if covariance == Shape::Full { frames } else { FEWEST_DRAWS };
-        let by_default = if draws == Plan::Cubature { by_default } else { base.draws_per_component };
-        let config = Config {
-            components,
-            covariance,
-            draws,
-            draws_per_component: self.draws_per_component.unwrap_or(by_default),
-            entropy_trick: by_name("entropy-trick", &self.entropy_trick, &tricks)?,
-            rule: match &self.rule {
-                Some(name) => by_name("rule", name, &rules)?,
-                None => base.rule,
-            },
-            rate: self.rate.unwrap_or(base.rate),
-            weight_rate: self.weight_rate.unwrap_or(base.weight_rate),
+        let choices = Choices {
+            method: self.method.clone(),
+            components: self.components.clone(),
+            covariance: self.covariance.clone(),
+            rule: self.rule.clone(),
+            rate: self.rate,
+            weight_rate: self.weight_rate,
+            draws: self.draws.clone(),
+            draws_per_component: self.draws_per_component,
+            entropy_trick: self.entropy_trick.clone(),
             minibatch: self.minibatch,
             tolerance: self.tolerance,
             max_evals: self.max_evals,
             max_seconds: self.max_seconds,
-            init_mean: self.init_mean.map_or(init.0.to_vec(), |x| vec![x]),
-            init_sd: self.init_sd.map_or(init.1.to_vec(), |x| vec![x]),
-            diagnostic_draws: diagnostic_draws(base.diagnostic_draws, rows),
+            init_mean: self.init_mean.map(|x| vec![x]),
+            init_sd: self.init_sd.map(|x| vec![x]),
             seed: self.seed,
             threads: self.threads,
-            ..base
         };
-        config.validate().map_err(as_option)?;
+        // Posteriors of these regressions are log-concave: one component finds the mode.
+        let one_mode = self.model != Some(ModelKind::Density);
+        let config = choices.config(&About { dim, rows, one_mode, init, gradient: true }).map_err(as_option)?;
         check_size(&config, dim)?;
         Ok(config)
     }
@@ -306,19 +266,4 @@ fn check_size(config: &Config, dim: usize) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Draws for the diagnostics: fewer where each costs a pass over many rows.
-fn diagnostic_draws(most: usize, rows: Option<usize>) -> usize {
-    rows.map_or(most, |rows| (DIAGNOSTIC_ROWS / rows.max(1)).clamp(FEWEST_DIAGNOSTIC_DRAWS, most))
-}
-
-fn by_name<T: Copy>(flag: &str, name: &str, choices: &[(&str, T)]) -> Result<T> {
-    match choices.iter().find(|choice| choice.0 == name) {
-        Some(choice) => Ok(choice.1),
-        None => {
-            let names: Vec<&str> = choices.iter().map(|choice| choice.0).collect();
-            bail!("--{flag} {name} is not one of {}", names.join(", "))
-        }
-    }
 }

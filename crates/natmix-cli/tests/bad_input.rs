@@ -216,7 +216,7 @@ fn options_that_make_no_sense() {
         ("--prior-sd NaN", "--prior-sd"),
         ("--noise-sd 1", "--noise-sd goes with linear"),
         ("--exposure a", "--exposure goes with poisson"),
-        ("--components many", "--components many"),
+        ("--components many", "--components: many is neither auto nor a number"),
         ("--components 0", "--components: must be at least 1"),
         ("--components 10001", "--components 10001 is more than 10000"),
         ("--components -3", "neither auto nor a number"),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`table`], [`idx`], [`npy`] | readers of CSV, IDX and NumPy files |
 //! | [`design`] | from columns to features, and back to the user's own scale |
-//! | [`regression`], [`linear`], [`softmax`] | the models, as targets of the engine |
+//! | [`regression`], [`linear`], [`softmax`], [`study`] | the models, as targets of the engine; with a table |
 //! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | what a posterior says about rows |
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod regression;
 pub mod scores;
 pub mod softmax;
 mod source;
+pub mod study;
 pub mod table;
 
 pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
@@ -38,4 +39,5 @@ pub use predict::{Predictions, predict};
 pub use regression::{Kind, Regression};
 pub use scores::{Scores, score};
 pub use softmax::Softmax;
+pub use study::{Memory, Study};
 pub use table::Table;

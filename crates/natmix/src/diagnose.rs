@@ -218,9 +218,16 @@ fn weigh(
     let mut z = vec![0.0; draws * d];
     q.draw(&mut z, seed, purpose, 0);
     let mut log_ratios = vec![0.0; draws];
+    let whole = target.whole_batches();
+    if whole {
+        let out = EvalOut { log_p: &mut log_ratios, grad: None, curv: None };
+        scratch.with(|scratch| target.eval(Rows::All, Points::new(&z, d), out, scratch))?;
+    }
     z.par_chunks(CHUNK * d).zip(log_ratios.par_chunks_mut(CHUNK)).try_for_each(|(z, b)| {
         scratch.with(|scratch| -> Result<(), TargetError> {
-            target.eval(Rows::All, Points::new(z, d), EvalOut { log_p: b, grad: None, curv: None }, scratch)?;
+            if !whole {
+                target.eval(Rows::All, Points::new(z, d), EvalOut { log_p: b, grad: None, curv: None }, scratch)?;
+            }
             let mut log_q = scratch.take(b.len());
             q.log_density_into(z, &mut log_q, scratch);
             b.iter_mut().zip(&log_q).for_each(|(b, q)| *b -= q);

@@ -9,6 +9,7 @@
 //! | stein | gradients | symmetric part of the mean of `S_k (z - m_k) (grad b)'` |
 //! | score | values | none: Euclidean gradients for Adam, see [`score`] |
 
+pub(crate) mod batch;
 pub(crate) mod cell;
 pub(crate) mod chunk;
 pub mod score;
@@ -142,7 +143,7 @@ pub fn moments_from(
     let tricks = vec![trick::Coefficients { value: trick, grad: trick }; q.len()];
     let mut cells: Vec<cell::Cell> = (0..q.len()).map(|_| cell::Cell::default()).collect();
     cells[k].take_points(points, weights);
-    cells[k].evaluate(&setup, k, &tricks, false);
+    cells[k].evaluate(&setup, k, &tricks, false, None);
     if let Some(error) = cells[k].take_error() {
         return Err(error.into());
     }

@@ -14,6 +14,7 @@ use crate::config::{Config, Source};
 use crate::diagnose::{Diagnostics, diagnose_in_pool};
 use crate::draws::Key;
 use crate::error::Error;
+use crate::estimate::batch::Batch;
 use crate::estimate::cell::{Cell, elbo, reduce};
 use crate::estimate::{Moments, ScratchPool, Setup};
 use crate::family::Mixture;
@@ -276,6 +277,8 @@ struct Runner<'a> {
     state: State,
     scratch: ScratchPool,
     batches: Option<Minibatches>,
+    /// All points together, for a target that wants them so.
+    whole: Option<Batch>,
     cells: Vec<Cell>,
     moments: Vec<Moments>,
     steps: Vec<StepInfo>,
@@ -306,6 +309,7 @@ impl<'a> Runner<'a> {
             target,
             scratch: ScratchPool::new(threads),
             batches,
+            whole: target.whole_batches().then(Batch::default),
             cells,
             moments: (0..k).map(|_| Moments::new(dim, shape)).collect(),
             steps: vec![StepInfo::default(); k],
@@ -405,12 +409,22 @@ impl<'a> Runner<'a> {
 
         // First everything is evaluated under the old mixture ...
         let tricks = &self.tricks;
-        self.cells.par_iter_mut().enumerate().for_each(|(k, cell)| {
+        let draw = |k: usize, cell: &mut Cell| {
             // As it was drawn: a plan that rounds its points up must not favour small components.
             let share = if shared { counts[k] as f64 / all as f64 } else { 1.0 };
             let key = Key { seed: config.seed, id: state.mixture.ids()[k], iteration: t };
             cell.draw(&setup, k, plan.count(counts[k]), share, plan, key);
-            cell.evaluate(&setup, k, tricks, plan.paired());
+        };
+        if let Some(whole) = &mut self.whole {
+            self.cells.par_iter_mut().enumerate().for_each(|(k, cell)| draw(k, cell));
+            whole.evaluate(&setup, &self.cells)?;
+        }
+        let whole = self.whole.as_ref();
+        self.cells.par_iter_mut().enumerate().for_each(|(k, cell)| {
+            if whole.is_none() {
+                draw(k, cell);
+            }
+            cell.evaluate(&setup, k, tricks, plan.paired(), whole.map(|whole| whole.of(k)));
         });
         if let Some(error) = self.cells.iter_mut().find_map(Cell::take_error) {
             return Err(error.into());
@@ -454,7 +468,7 @@ impl<'a> Runner<'a> {
     }
 
     fn count_evals(&mut self, elbo: f64) -> Result<(), Error> {
-        let points: u64 = self.cells.iter().map(Cell::evals).sum();
+        let points = self.whole.as_ref().map_or_else(|| self.cells.iter().map(Cell::evals).sum(), Batch::len);
         self.state.evals += points;
         self.state.dropped += self.cells.iter().map(Cell::dropped).sum::<u64>();
         if elbo.is_finite() {

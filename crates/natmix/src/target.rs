@@ -155,9 +155,10 @@ pub struct CurvatureSums<'a> {
     pub kind: Curvature,
     /// Whole matrices or only their diagonals.
     pub shape: Shape,
-    /// One run of `n` weights for each sum.
+    /// One run of `n` weights for each sum. None at all asks for the matrix of each point instead of sums, which happens
+    /// to targets with [`Target::whole_batches`] alone.
     pub weights: &'a [f64],
-    /// One matrix of `shape.len(dim)` numbers for each sum.
+    /// One matrix of `shape.len(dim)` numbers for each sum, or for each point.
     pub sums: &'a mut [f64],
 }
 
@@ -183,7 +184,8 @@ pub trait Target: Sync {
     /// Dimension `d`.
     fn dim(&self) -> usize;
 
-    /// Evaluates all points of `z`. Called from several threads at once, with chunks of the points.
+    /// Evaluates all points of `z`. Called from several threads at once, with chunks of the points, unless the target
+    /// asks for [whole batches](Target::whole_batches).
     ///
     /// `scratch` lends buffers, so that an evaluation need not allocate.
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError>;
@@ -206,6 +208,12 @@ pub trait Target: Sync {
     /// Number of data rows, where minibatches make sense.
     fn num_rows(&self) -> Option<usize> {
         None
+    }
+
+    /// Whether the points of an iteration should come in one call instead of chunks from several threads: for targets
+    /// whose every call is dear, such as one into another language. Curvature is then asked for point by point.
+    fn whole_batches(&self) -> bool {
+        false
     }
 
     /// Names of the parameters as people read them, `z0, z1, ...` unless told otherwise.
@@ -239,6 +247,9 @@ macro_rules! forward {
             }
             fn num_rows(&self) -> Option<usize> {
                 (**self).num_rows()
+            }
+            fn whole_batches(&self) -> bool {
+                (**self).whole_batches()
             }
             fn parameter_names(&self) -> Vec<String> {
                 (**self).parameter_names()

@@ -4,22 +4,23 @@ use crate::args::{FitArgs, ModelKind};
 use crate::folder::{self, Folder};
 use crate::problem::Problem;
 use crate::progress::Bar;
+use crate::report::record::{read_trace, store};
+use crate::report::summary;
 use crate::report::{self, Component, Estimate, Evals, Loo, Model, Report, Scores, Stop};
 use crate::settings::Settings;
-use crate::{summary, zarr};
 use anyhow::{Context, Result, bail};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
 use natmix::observe::{Cancel, Observer, TraceRow, TraceWriter};
 use natmix::save::Posterior;
 use natmix::stop::StopReason;
-use natmix::{Fit, Fitted};
+use natmix::{Fit, Fitted, Method};
 use natmix_models::loo::loo;
 use natmix_models::scores::{calibration, residuals, roc};
 use natmix_models::{Draws as ModelDraws, Inputs, score};
 use serde_json::json;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, LineWriter, Write};
+use std::io::{LineWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,11 +39,7 @@ const KEPT_LOG_LIKELIHOODS: usize = 20_000_000;
 
 /// Names of the files in the folder of a fit.
 pub mod files {
-    pub const REPORT: &str = "report.json";
-    pub const POSTERIOR: &str = "posterior.safetensors";
-    pub const TRACE: &str = "trace.jsonl";
-    pub const DRAWS: &str = "draws.zarr";
-    pub const CONFIG: &str = "config.toml";
+    pub use crate::report::record::files::{CONFIG, DRAWS, POSTERIOR, REPORT, TRACE};
     pub const CHECKPOINT: &str = "checkpoint.safetensors";
     /// Folder of what is not complete yet.
     pub const STAGE: &str = ".part";
@@ -56,12 +53,15 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let mut config = settings.engine(target.dim(), target.num_rows(), problem.init())?;
     let start = settings.init_posterior.as_deref().map(|dir| load_start(dir, target.dim())).transpose()?;
     if let Some(start) = &start {
-        (config.components, config.covariance) = (start.len(), start.shape());
+        config.covariance = start.shape();
+        if config.method != Method::Auto {
+            config.components = start.len();
+        }
     }
     if let Some(data) = problem.data()
         && !args.quiet
     {
-        data.warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
+        data.study.warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
     }
 
     let resumed = match args.resume {
@@ -224,19 +224,19 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     let mut loo_report = None;
     let mut log_likelihood = None;
     if let Some(data) = problem.data() {
-        let kind = data.regression.kind();
-        let table = data.regression.inputs();
+        let kind = data.study.regression.kind();
+        let table = data.study.regression.inputs();
         let count = (PREDICTIVE_TERMS / table.rows()).clamp(FEWEST_PREDICTIVE_DRAWS, PREDICTIVE_DRAWS);
         let few = &z[..(count * q.dim()).min(z.len())];
         let model_draws = ModelDraws::new(kind, table.features(), few)?;
-        scores.0 = Some(score_rows(&model_draws, table, data.regression.outcome(), data)?);
+        scores.0 = Some(score_rows(&model_draws, table, data.study.regression.outcome(), data)?);
         if let Some(rows) = &data.test {
             let table = Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?;
             let outcome = rows.outcome.as_deref().unwrap_or_default();
             scores.1 = Some(score_rows(&model_draws, table, outcome, data)?);
         }
         let weighted = natmix::diagnose::weigh_draws(target, q, count.max(FEWEST_TO_SMOOTH), settings.seed)?;
-        let found = loo(&data.regression, &weighted.draws, &weighted.log_ratios, PREDICTIVE_TERMS)?;
+        let found = loo(&data.study.regression, &weighted.draws, &weighted.log_ratios, PREDICTIVE_TERMS)?;
         loo_report = Some(Loo {
             elpd: found.elpd,
             se: found.se,
@@ -245,7 +245,7 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
             max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         });
         if table.rows() * count <= KEPT_LOG_LIKELIHOODS {
-            log_likelihood = Some((table.rows(), model_draws.log_likelihood(table, data.regression.outcome())?));
+            log_likelihood = Some((table.rows(), model_draws.log_likelihood(table, data.study.regression.outcome())?));
         }
         if kind == natmix_models::Kind::Logistic && scores.0.as_ref().and_then(|scores| scores.auroc) == Some(1.0) {
             verdict.notes.push(
@@ -261,6 +261,7 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
         k_threshold: diagnostics.k_threshold,
         ess: diagnostics.ess,
         modes,
+        search: fitted.search.clone(),
         components: q
             .components()
             .iter()
@@ -272,7 +273,7 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
             kind: settings.model.map_or("", ModelKind::name).to_owned(),
             summary: problem.summary().to_owned(),
             rows: target.num_rows(),
-            priors: problem.data().map_or(Vec::new(), |data| data.regression.prior().to_vec()),
+            priors: problem.data().map_or(Vec::new(), |data| data.study.regression.prior().to_vec()),
         },
         evals: Evals { points: fitted.evals, diagnostics: diagnostics.draws as u64 },
         iterations: fitted.iterations,
@@ -288,7 +289,7 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     };
     let details = json!({
         "settings": settings,
-        "memory": problem.data().map(|data| &data.memory),
+        "memory": problem.data().map(|data| &data.study.memory),
         "spec": problem.spec(),
     });
     let posterior = Posterior { mixture: q.clone(), parameter_names: target.parameter_names(), details };
@@ -296,8 +297,9 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     store(&draws, log_likelihood.as_ref()).write(&out.staged(files::DRAWS))?;
     out.write(files::CONFIG, toml::to_string_pretty(settings)?.as_bytes())?;
     out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
-    let trace = read_trace(&out.staged(files::TRACE))?;
-    report::page::write_page(out.stage(), &report, &trace, &draws)
+    let trace_path = out.staged(files::TRACE);
+    let trace = fs::read_to_string(&trace_path).with_context(|| format!("cannot read {}", trace_path.display()))?;
+    report::page::write_page(out.stage(), &report, &read_trace(&trace), &draws)
         .with_context(|| format!("cannot write the page in {}", settings.out.display()))?;
     Ok(report)
 }
@@ -312,7 +314,7 @@ fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &cra
     }
     let residuals = residuals(&predictions, outcome);
     // Errors in the user's own units.
-    let (centre, scale) = data.memory.encoding.outcome.as_ref().map_or((0.0, 1.0), |o| (o.centre, o.scale));
+    let (centre, scale) = data.study.memory.encoding.outcome.as_ref().map_or((0.0, 1.0), |o| (o.centre, o.scale));
     predictions.rescale(centre, scale);
     Ok(Scores {
         rows: scores.rows,
@@ -327,47 +329,6 @@ fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &cra
         roc: curve,
         residuals: residuals.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect(),
     })
-}
-
-fn store(draws: &report::Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr::Store {
-    let library = json!({"inference_library": "natmix", "inference_library_version": env!("CARGO_PKG_VERSION")});
-    let mut store = zarr::Store::new(library.clone());
-    let (n, p) = (draws.component.len(), draws.names.len());
-    let whole: Vec<i64> = (0..n as i64).collect();
-    let group = |store: &mut zarr::Store, name: &str, n: usize| {
-        store.group(name, library.clone());
-        store.array(name, "chain", &["chain"], &[1], zarr::Values::Int(&[0]));
-        store.array(name, "draw", &["draw"], &[n], zarr::Values::Int(&whole[..n]));
-    };
-    group(&mut store, "posterior", n);
-    let mut column = vec![0.0; n];
-    for (j, name) in draws.names.iter().enumerate() {
-        for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
-            *x = row[j];
-        }
-        store.array("posterior", name, &["chain", "draw"], &[1, n], zarr::Values::Float(&column));
-    }
-    group(&mut store, "sample_stats", n);
-    let component: Vec<i64> = draws.component.iter().map(|&k| k as i64).collect();
-    store.array("sample_stats", "component", &["chain", "draw"], &[1, n], zarr::Values::Int(&component));
-    if let Some((rows, values)) = log_likelihood {
-        let n = values.len() / rows;
-        group(&mut store, "log_likelihood", n);
-        store.array(
-            "log_likelihood",
-            "outcome",
-            &["chain", "draw", "row"],
-            &[1, n, *rows],
-            zarr::Values::Float(values),
-        );
-    }
-    store
-}
-
-/// Reads a trace; a last line that is cut off is passed over.
-pub fn read_trace(path: &Path) -> Result<Vec<TraceRow>> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(BufReader::new(file).lines().map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect())
 }
 
 fn text(report: &Report, out: &Path) -> String {

@@ -4,10 +4,9 @@ use super::fit::files;
 use super::sample::{check_count, write_csv};
 use crate::args::PredictArgs;
 use crate::folder;
-use crate::problem::Memory;
 use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
-use natmix_models::{Draws, Inputs, Predictions, predict};
+use natmix_models::{Draws, Inputs, Memory, Predictions, predict};
 use std::process::ExitCode;
 
 /// Runs the command.

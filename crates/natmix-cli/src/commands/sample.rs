@@ -3,12 +3,13 @@
 use super::fit::files;
 use crate::args::SampleArgs;
 use crate::folder;
-use crate::problem::{Memory, Problem};
+use crate::problem::Problem;
 use crate::settings::Settings;
 use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
 use natmix::target::Target;
 use natmix::targets::Spec;
+use natmix_models::Memory;
 use std::io::Write;
 use std::process::ExitCode;
 

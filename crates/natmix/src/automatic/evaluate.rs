@@ -30,6 +30,10 @@ impl Evaluator<'_> {
         let d = self.target.dim();
         self.evals += log_p.len() as u64;
         let (target, scratch) = (self.target, self.scratch);
+        if target.whole_batches() {
+            let out = EvalOut { log_p, grad: Some(grad), curv: None };
+            return Ok(scratch.with(|scratch| target.eval(Rows::All, Points::new(z, d), out, scratch))?);
+        }
         z.par_chunks(CHUNK * d)
             .zip(log_p.par_chunks_mut(CHUNK))
             .zip(grad.par_chunks_mut(CHUNK * d))

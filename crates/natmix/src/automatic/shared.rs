@@ -43,8 +43,6 @@ pub(crate) struct Shared {
 pub(crate) struct Whole {
     pub elbo: f64,
     pub se: f64,
-    /// `log E_q[exp b]`.
-    pub log_evidence: f64,
     /// Points that could not be used.
     pub dropped: u64,
 }
@@ -160,20 +158,18 @@ impl Shared {
         });
     }
 
-    /// ELBO and evidence from all points, weighted to stand for draws of `q`.
+    /// ELBO from all points, weighted to stand for draws of `q`.
     pub fn whole(&self) -> Whole {
         let usable = || {
             let points = self.log_q.iter().zip(&self.log_s).zip(&self.residual);
             points.filter(|(_, b)| b.is_finite()).map(|((q, s), b)| (q - s, *b))
         };
         let most = usable().map(|(w, _)| w).fold(f64::NEG_INFINITY, f64::max);
-        let top = usable().map(|(_, b)| b).fold(f64::NEG_INFINITY, f64::max);
-        let (mut total, mut mean, mut evidence, mut count) = (0.0, 0.0, 0.0, 0);
+        let (mut total, mut mean, mut count) = (0.0, 0.0, 0);
         for (w, b) in usable() {
             let w = (w - most).exp();
             total += w;
             mean += w * b;
-            evidence += w * (b - top).exp();
             count += 1;
         }
         mean /= total;
@@ -182,7 +178,6 @@ impl Shared {
         Whole {
             elbo: mean,
             se: (variance * factor).sqrt(),
-            log_evidence: (evidence / total).ln() + top,
             dropped: (self.residual.len() - count) as u64,
         }
     }

@@ -1,6 +1,6 @@
 //! One component's share of an iteration: its points, their evaluation, and what they add up to.
 
-use super::chunk::{Chunk, ChunkPoints, points_per_chunk};
+use super::chunk::{Chunk, ChunkPoints, Given, points_per_chunk};
 use super::trick::Coefficients;
 use super::{Estimator, Moments, Setup, score, stein};
 use crate::draws::{DrawPlan, Key};
@@ -80,17 +80,25 @@ impl Cell {
         }
     }
 
-    /// Evaluates all points, chunk by chunk, in parallel.
-    pub fn evaluate(&mut self, setup: &Setup<'_>, k: usize, tricks: &[Coefficients], paired: bool) {
+    /// Evaluates all points, chunk by chunk, in parallel; or takes what the target said about them before.
+    pub fn evaluate(
+        &mut self,
+        setup: &Setup<'_>,
+        k: usize,
+        tricks: &[Coefficients],
+        paired: bool,
+        given: Option<Given<'_>>,
+    ) {
         let (d, c) = (setup.q.dim(), self.per_chunk);
         let len = Chunk::len(setup);
         // Idle ones too, so that they are ready when they are needed.
         self.chunks.iter_mut().for_each(|chunk| chunk.sums.resize(len, 0.0));
         let results = self.residual.par_chunks_mut(c).zip(self.own.par_chunks_mut(c)).zip(self.lift.par_chunks_mut(c));
         let points = self.z.par_chunks(c * d).zip(self.weight.par_chunks(c));
-        points.zip(results).zip(&mut self.chunks[..self.active]).for_each(
-            |(((z, weight), ((residual, own), lift)), chunk)| {
-                chunk.run(setup, k, tricks, ChunkPoints { z, weight, residual, own, lift });
+        points.zip(results).zip(&mut self.chunks[..self.active]).enumerate().for_each(
+            |(at, (((z, weight), ((residual, own), lift)), chunk))| {
+                let given = given.map(|given| given.slice(at * c..at * c + weight.len()));
+                chunk.run(setup, k, tricks, ChunkPoints { z, weight, residual, own, lift, given });
             },
         );
         self.summarise(tricks[k].value, setup.q.components()[k].entropy(), paired);
@@ -127,6 +135,10 @@ impl Cell {
         self.variance = if groups > 1.0 { spread * groups / (groups - 1.0) } else { f64::INFINITY };
     }
 
+    /// The points.
+    pub fn points(&self) -> &[f64] {
+        &self.z
+    }
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks[..self.active]
     }

@@ -30,6 +30,57 @@ pub(crate) struct ChunkPoints<'a> {
     pub own: &'a mut [f64],
     /// `(grad b)'(z - m)`.
     pub lift: &'a mut [f64],
+    /// What the target said about these points, if it was asked before.
+    pub given: Option<Given<'a>>,
+}
+
+/// What a target said about points that it evaluated together with others.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub log_p: &'a [f64],
+    /// Empty where no gradient is needed.
+    pub grad: &'a [f64],
+    /// A matrix a point; empty where no curvature is needed.
+    pub curv: &'a [f64],
+}
+
+impl<'a> Given<'a> {
+    /// The part about some of the points.
+    pub fn slice(self, points: std::ops::Range<usize>) -> Self {
+        let part = |x: &'a [f64]| {
+            let each = x.len() / self.log_p.len().max(1);
+            &x[points.start * each..points.end * each]
+        };
+        Self { log_p: &self.log_p[points.clone()], grad: part(self.grad), curv: part(self.curv) }
+    }
+
+    /// Copies of the parts about single points: values, gradients and matrices.
+    fn pick(self, points: &[usize]) -> [Vec<f64>; 3] {
+        let one = |&i: &usize| self.slice(i..i + 1);
+        [
+            points.iter().flat_map(|i| one(i).log_p).copied().collect(),
+            points.iter().flat_map(|i| one(i).grad).copied().collect(),
+            points.iter().flat_map(|i| one(i).curv).copied().collect(),
+        ]
+    }
+
+    /// Hands out the results as an evaluation would.
+    fn copy_to(self, out: EvalOut<'_>) {
+        out.log_p.copy_from_slice(self.log_p);
+        if let Some(grad) = out.grad {
+            grad.copy_from_slice(self.grad);
+        }
+        if let Some(curv) = out.curv {
+            let n = self.log_p.len();
+            let width = self.curv.len() / n;
+            curv.sums.fill(0.0);
+            for (sum, weights) in curv.sums.chunks_exact_mut(width).zip(curv.weights.chunks_exact(n)) {
+                for (matrix, weight) in self.curv.chunks_exact(width).zip(weights) {
+                    sum.iter_mut().zip(matrix).for_each(|(sum, x)| *sum += weight * x);
+                }
+            }
+        }
+    }
 }
 
 /// Points a chunk holds when a component has `n`: few enough to share the work of one component among threads,
@@ -95,7 +146,9 @@ impl Chunk {
         let mut results = vec![0.0; 3 * good.len()];
         let (residual, rest) = results.split_at_mut(good.len());
         let (own_density, lift) = rest.split_at_mut(good.len());
-        let kept = ChunkPoints { z: &z, weight: &weight, residual, own: own_density, lift };
+        let picked = points.given.map(|given| given.pick(&good));
+        let given = picked.as_ref().map(|[log_p, grad, curv]| Given { log_p, grad, curv });
+        let kept = ChunkPoints { z: &z, weight: &weight, residual, own: own_density, lift, given };
         // Fewer points each time, so this ends.
         self.evaluate(setup, own, tricks, kept, scratch)?;
         for (at, &i) in good.iter().enumerate() {
@@ -139,8 +192,13 @@ impl Chunk {
             grad: want_grad.then_some(&mut grad[..]),
             curv: curvature.map(|kind| CurvatureSums { kind, shape, weights: &weights, sums: &mut curv }),
         };
-        self.evals += n as u64;
-        setup.target.eval(setup.rows, Points::new(points.z, d), out, scratch)?;
+        match points.given {
+            Some(given) => given.copy_to(out),
+            None => {
+                self.evals += n as u64;
+                setup.target.eval(setup.rows, Points::new(points.z, d), out, scratch)?;
+            }
+        }
 
         let mut result = Attempt {
             residual: scratch.take(stride),
@@ -161,8 +219,11 @@ impl Chunk {
             if good.len() == n {
                 // Only the curvature went wrong: find the points one by one.
                 let mut finite = Vec::with_capacity(n);
-                for z in points.z.chunks_exact(d) {
-                    finite.push(self.curvature_is_finite(setup, z, &mut curv, scratch)?);
+                for (i, z) in points.z.chunks_exact(d).enumerate() {
+                    finite.push(match points.given {
+                        Some(given) => given.slice(i..i + 1).curv.iter().all(|x| x.is_finite()),
+                        None => self.curvature_is_finite(setup, z, &mut curv, scratch)?,
+                    });
                 }
                 good.retain(|&i| finite[i]);
             }

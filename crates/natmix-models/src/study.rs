@@ -1,0 +1,133 @@
+//! A table and a regression of one of its columns: what command line and Python both fit.
+//!
+//! The posterior lives on the scale that is fitted (features centred and scaled, unless told otherwise); as a target a study
+//! reports its parameters on the user's own.
+//!
+//! ```
+//! use natmix::target::Target;
+//! use natmix_models::{DesignOptions, OutcomeKind, Study, Table};
+//! let names = ["age", "ill"].map(String::from).to_vec();
+//! let table = Table::from_values("memory", names, vec![30.0, 0.0, 50.0, 1.0, 40.0, 1.0]).unwrap();
+//! let options = DesignOptions { outcome: Some("ill".into()), ..DesignOptions::default() };
+//! let study = Study::new(table, &options, OutcomeKind::Logistic, 2.5, None).unwrap();
+//! assert_eq!(study.parameter_names(), ["(intercept)", "age"]);
+//! ```
+
+use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
+use crate::error::DataError;
+use crate::observations::Observations;
+use crate::regression::{Kind, Regression};
+use crate::table::Table;
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::{Error, Scratch};
+use serde::{Deserialize, Serialize};
+
+/// Times the prior's standard deviation that the intercept gets.
+const INTERCEPT_PRIOR: f64 = 10.0;
+
+/// A regression with its data; a target whose parameters are on the user's own scale.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// The model.
+    pub regression: Regression,
+    /// How columns became features, to be remembered for predictions.
+    pub memory: Memory,
+    /// What was odd about the data, but no error.
+    pub warnings: Vec<String>,
+}
+
+/// What a posterior must remember to predict.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Which regression.
+    pub kind: Kind,
+    /// How columns became features.
+    pub encoding: Encoding,
+}
+
+impl Memory {
+    /// Writes coefficients on the user's own scale.
+    pub fn to_user_scale(&self, z: &[f64], out: &mut [f64]) {
+        let noise = usize::from(self.kind == Kind::Linear { noise_sd: None });
+        let coefficients = z.len() - noise;
+        self.encoding.to_user_scale(&z[..coefficients], &mut out[..coefficients]);
+        if noise == 1 {
+            let scale = self.encoding.outcome.as_ref().map_or(1.0, |outcome| outcome.scale);
+            out[coefficients] = z[coefficients].exp() * scale;
+        }
+    }
+}
+
+/// Why a table and a regression do not go together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// The table.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The model.
+    #[error(transparent)]
+    Model(#[from] Error),
+}
+
+impl Study {
+    /// Encodes the table and prepares the regression of its outcome. `prior_sd` applies to the columns as they are fitted;
+    /// the intercept's is ten times that. `noise_sd` is for linear regressions with known noise.
+    pub fn new(
+        table: Table,
+        options: &DesignOptions,
+        outcome: OutcomeKind,
+        prior_sd: f64,
+        noise_sd: Option<f64>,
+    ) -> Result<Self, StudyError> {
+        let standardize_outcome = options.standardize && outcome == OutcomeKind::Linear && noise_sd.is_none();
+        let design = Design::new(table, &DesignOptions { standardize_outcome, ..options.clone() })?;
+        let classes = design.check_outcome(outcome)?;
+        let kind = match outcome {
+            OutcomeKind::Logistic => Kind::Logistic,
+            OutcomeKind::Poisson => Kind::Poisson,
+            OutcomeKind::Softmax => Kind::Softmax { classes },
+            OutcomeKind::Linear => Kind::Linear { noise_sd },
+        };
+        let Design { names, dim, x, outcome: y, offset, weights, encoding, warnings, .. } = design;
+        let prior_sd: Vec<f64> =
+            (0..dim).map(|j| prior_sd * if j == 0 && encoding.intercept { INTERCEPT_PRIOR } else { 1.0 }).collect();
+        let mut observations = Observations::new(x, dim, y)?.with_names(names)?;
+        if let Some(offset) = offset {
+            observations = observations.with_offset(offset)?;
+        }
+        if let Some(weights) = weights {
+            observations = observations.with_weights(weights)?;
+        }
+        let mut regression = Regression::new(kind, observations, &prior_sd)?;
+        let levels = encoding.outcome.as_ref().and_then(|outcome| outcome.levels.clone());
+        if let (Kind::Softmax { .. }, Some(levels)) = (kind, levels) {
+            regression = regression.with_class_names(levels)?;
+        }
+        Ok(Self { regression, memory: Memory { kind, encoding }, warnings })
+    }
+}
+
+impl Target for Study {
+    fn dim(&self) -> usize {
+        self.regression.target().dim()
+    }
+    fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+        self.regression.target().eval(rows, z, out, scratch)
+    }
+    fn is_log_concave(&self) -> bool {
+        self.regression.target().is_log_concave()
+    }
+    fn curvatures(&self) -> &[(Curvature, Shape)] {
+        self.regression.target().curvatures()
+    }
+    fn num_rows(&self) -> Option<usize> {
+        self.regression.target().num_rows()
+    }
+    fn parameter_names(&self) -> Vec<String> {
+        self.regression.target().parameter_names()
+    }
+    fn to_parameters(&self, z: &[f64], parameters: &mut [f64]) {
+        self.memory.to_user_scale(z, parameters);
+    }
+}

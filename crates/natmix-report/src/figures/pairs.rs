@@ -1,0 +1,137 @@
+//! Every pair of a few parameters: draws below the diagonal, contours above it, densities on it.
+
+use super::interest::{Column, Ranked};
+use super::joint::Joint;
+use super::{colour, marginals};
+use crate::figure::axis::{self, Panel, Scale, TICK, Tick};
+use crate::figure::{Anchor, Ink, Label, Point, Scene, text};
+
+/// Parameters shown.
+const MOST: usize = 4;
+/// Dots a panel: more only make the page heavy.
+const MOST_DOTS: usize = 400;
+
+/// The picture; none with fewer than two parameters.
+pub fn draw(ranked: &Ranked, components: usize, width: f64) -> Option<Scene> {
+    let chosen = ranked.for_pairs(MOST);
+    if chosen.len() < 2 {
+        return None;
+    }
+    let count = chosen.len() as f64;
+    let (left, foot, gap) = (if width > 500.0 { 78.0 } else { 50.0 }, 38.0, if width > 500.0 { 12.0 } else { 6.0 });
+    let coloured = components > 1 && components <= Ink::SERIES;
+    let top = if coloured { 24.0 } else { 4.0 };
+    let cell = ((width - left - 6.0 + gap) / count - gap).min(240.0);
+    let side = count * (cell + gap) - gap;
+    let height = top + count * (0.82 * cell + gap) - gap + foot;
+    let mut scene = Scene::new(left + side + 6.0, height, "Pairs of parameters");
+    if coloured {
+        legend(&mut scene, components, left);
+    }
+    for (row, y) in chosen.iter().enumerate() {
+        for (col, x) in chosen.iter().enumerate() {
+            let corner = (left + col as f64 * (cell + gap), top + row as f64 * (0.82 * cell + gap));
+            let scale = |column: &Column| Scale::linear(column.density.range.0, column.density.range.1);
+            let (right, bottom) = (corner.0 + cell, corner.1 + 0.82 * cell);
+            let panel = Panel { left: corner.0, right, top: corner.1, bottom, x: scale(x), y: scale(y) };
+            if row == col {
+                let flat = Panel { y: Scale::linear(0.0, 1.12), ..panel };
+                marginals::curve(&mut scene, &flat, x);
+            } else if row > col {
+                dots(&mut scene, &panel, (x, y), ranked, coloured.then_some(components));
+            } else {
+                contours(&mut scene, &panel, (x, y), ranked);
+            }
+            frame(&mut scene, &panel);
+            if row + 1 == chosen.len() {
+                name_x(&mut scene, &panel, x);
+            }
+            if col == 0 {
+                name_y(&mut scene, &panel, y, row > 0);
+            }
+        }
+    }
+    Some(scene)
+}
+
+fn legend(scene: &mut Scene, components: usize, left: f64) {
+    scene.text(Label::new((left, 12.0), "component", TICK, Ink::MUTED));
+    let mut x = left + text::width("component", TICK, false) + 14.0;
+    for k in 0..components {
+        scene.dots(vec![(x, 8.2)], 4.0, colour(k, components), 1.0);
+        let name = (k + 1).to_string();
+        let step = text::width(&name, TICK, false) + 22.0;
+        scene.text(Label::new((x + 7.0, 12.0), name, TICK, Ink::TEXT));
+        x += step;
+    }
+}
+
+fn dots(scene: &mut Scene, panel: &Panel, (x, y): (&Column, &Column), ranked: &Ranked, coloured: Option<usize>) {
+    let inside = |scale: &Scale, v: f64| (scale.lo..=scale.hi).contains(&v);
+    let small = panel.right - panel.left < 100.0;
+    let step = x.values.len().div_ceil(if small { MOST_DOTS / 2 } else { MOST_DOTS }).max(1);
+    let groups = coloured.unwrap_or(1);
+    let mut centres: Vec<Vec<Point>> = vec![Vec::new(); groups];
+    for i in (0..x.values.len()).step_by(step) {
+        let point = (x.values[i], y.values[i]);
+        if inside(&panel.x, point.0) && inside(&panel.y, point.1) {
+            let group = if coloured.is_some() { ranked.component[i].min(groups - 1) } else { 0 };
+            centres[group].push(panel.at(point));
+        }
+    }
+    for (group, centres) in centres.into_iter().enumerate() {
+        scene.dots(centres, if small { 1.0 } else { 1.6 }, coloured.map_or(Ink::series(0), |k| colour(group, k)), 0.55);
+    }
+}
+
+/// The smallest regions that hold half and nine tenths of the draws.
+fn contours(scene: &mut Scene, panel: &Panel, (x, y): (&Column, &Column), ranked: &Ranked) {
+    let pairs: Vec<(f64, f64)> = x.values.iter().copied().zip(y.values.iter().copied()).collect();
+    let joint = Joint::new(&pairs, &ranked.component, &x.density, &y.density);
+    let place = |(sx, sy): Point| {
+        (panel.left + sx * (panel.right - panel.left), panel.bottom - sy * (panel.bottom - panel.top))
+    };
+    for (level, width) in joint.levels.into_iter().zip([1.8, 0.9]) {
+        let pieces = joint.contour(level).into_iter().map(|piece| piece.map(place).to_vec()).collect();
+        scene.lines(pieces, Ink::series(0), width);
+    }
+}
+
+fn frame(scene: &mut Scene, panel: &Panel) {
+    let (l, r, t, b) = (panel.left, panel.right, panel.top, panel.bottom);
+    scene.line(vec![(l, t), (r, t), (r, b), (l, b), (l, t)], Ink::GRID, 1.0);
+}
+
+fn name_x(scene: &mut Scene, panel: &Panel, column: &Column) {
+    let room = panel.right - panel.left;
+    // A label that reaches over the edge would touch that of the next panel.
+    let inside = |tick: &Tick| {
+        let (x, half) = (panel.px(tick.at), 0.5 * text::width(&tick.label, TICK, false));
+        x - half >= panel.left - 4.0 && x + half <= panel.right + 4.0
+    };
+    let make = |most: usize| axis::ticks(&panel.x, most.min(5)).into_iter().filter(inside).collect();
+    panel.x_axis(scene, &axis::side_by_side(make, room), false);
+    let name = text::fit(&column.name, 12.0, true, room - 6.0);
+    let label = Label::new((0.5 * (panel.left + panel.right), panel.bottom + 33.0), name, 12.0, Ink::TEXT);
+    scene.text(label.bold().anchored(Anchor::Middle));
+}
+
+fn name_y(scene: &mut Scene, panel: &Panel, column: &Column, ticks: bool) {
+    let room = panel.bottom - panel.top;
+    let name = text::fit(&column.name, 12.0, true, room - 6.0);
+    let label = Label::new((12.0, 0.5 * (panel.top + panel.bottom)), name, 12.0, Ink::TEXT);
+    scene.text(label.bold().upright().anchored(Anchor::Middle));
+    if ticks {
+        let most = if room > 100.0 { 4 } else { 2 };
+        let fits = |tick: &Tick| text::width(&tick.label, TICK, false) < panel.left - 24.0;
+        for tick in axis::ticks(&panel.y, most).into_iter().filter(fits) {
+            let y = panel.py(tick.at);
+            if y < panel.top + 4.0 || y > panel.bottom - 4.0 {
+                continue;
+            }
+            scene.line(vec![(panel.left - 3.0, y), (panel.left, y)], Ink::AXIS, 1.0);
+            let label = Label::new((panel.left - 6.0, y + 0.36 * TICK), tick.label, TICK, Ink::MUTED);
+            scene.text(label.anchored(Anchor::End));
+        }
+    }
+}

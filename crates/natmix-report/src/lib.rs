@@ -1,0 +1,224 @@
+//! What a fit reports: `report.json`, the pictures and the page made from it, and the draws as a Zarr store.
+#![forbid(unsafe_code)]
+
+pub mod figure;
+mod figures;
+pub mod html;
+pub mod number;
+pub mod page;
+pub mod record;
+pub mod summary;
+pub mod zarr;
+
+use serde::{Deserialize, Serialize};
+
+/// `report.json`. Numbers that are not finite are written as `null` and read as NaN.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The plain answer.
+    pub verdict: Verdict,
+    /// ELBO from fresh draws.
+    pub elbo: Estimate,
+    /// Log evidence from the same draws.
+    pub log_evidence: Estimate,
+    /// Shape of the tail of the importance weights.
+    #[serde(with = "nullable")]
+    pub k_hat: f64,
+    /// k-hat below which the weights can be trusted.
+    #[serde(with = "nullable")]
+    pub k_threshold: f64,
+    /// Effective sample size of the smoothed weights.
+    #[serde(with = "nullable")]
+    pub ess: f64,
+    /// Number of separate modes of the mixture.
+    pub modes: usize,
+    /// What the search for modes found, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub search: Option<natmix::automatic::SearchSummary>,
+    /// The mixture, in the space that was fitted.
+    pub components: Vec<Component>,
+    /// The parameters on the user's own scale.
+    pub parameters: Vec<Parameter>,
+    /// What was fitted, in words and numbers.
+    pub model: Model,
+    /// Evaluations of the target.
+    pub evals: Evals,
+    /// Iterations.
+    pub iterations: u64,
+    /// Seconds.
+    pub seconds: f64,
+    /// Why the run ended.
+    pub stop: Stop,
+    /// Seed.
+    pub seed: u64,
+    /// Version of natmix.
+    pub version: String,
+    /// Every setting, resolved.
+    pub config: serde_json::Value,
+    /// Figures on the training data, for models with data.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub train: Option<Scores>,
+    /// Figures on the test data.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub test: Option<Scores>,
+    /// Leave-one-out cross-validation by importance sampling.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loo: Option<Loo>,
+}
+
+/// Whether to trust the fit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The answer.
+    pub trusted: bool,
+    /// One sentence: what was found, how many modes, may you trust it.
+    pub sentence: String,
+    /// What speaks against it, each with what to try.
+    pub reasons: Vec<String>,
+    /// What is worth knowing but does not count against it.
+    pub notes: Vec<String>,
+}
+
+/// An estimate with its standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The estimate.
+    #[serde(with = "nullable")]
+    pub mean: f64,
+    /// Its standard error.
+    #[serde(with = "nullable")]
+    pub se: f64,
+}
+
+/// One component of the mixture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Component {
+    /// Weight.
+    pub weight: f64,
+    /// Mean, in the space that was fitted.
+    pub mean: Vec<f64>,
+    /// Standard deviations, in the space that was fitted.
+    pub sd: Vec<f64>,
+}
+
+/// One parameter on the user's own scale.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// Name.
+    pub name: String,
+    /// Posterior mean.
+    pub mean: f64,
+    /// Posterior standard deviation.
+    pub sd: f64,
+    /// 5% quantile.
+    pub q05: f64,
+    /// Median.
+    pub q50: f64,
+    /// 95% quantile.
+    pub q95: f64,
+}
+
+/// What was fitted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// `logistic`, `linear`, `poisson`, `softmax`, `mlp` or `density`.
+    pub kind: String,
+    /// One line for people: data file, rows, columns.
+    pub summary: String,
+    /// Rows of the training data, if any.
+    pub rows: Option<usize>,
+    /// Priors in words, one line each.
+    pub priors: Vec<String>,
+}
+
+/// Points at which the target was evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evals {
+    /// While fitting.
+    pub points: u64,
+    /// For the final diagnostics only.
+    pub diagnostics: u64,
+}
+
+/// Why the run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stop {
+    /// In one word.
+    pub reason: String,
+    /// Whether the ELBO had come to rest.
+    pub converged: bool,
+}
+
+/// Figures of prediction on a set of rows; which ones depends on the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// Rows.
+    pub rows: usize,
+    /// Mean negative log predictive density.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub nll: Option<f64>,
+    /// Share of rows predicted right.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub accuracy: Option<f64>,
+    /// Brier score.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub brier: Option<f64>,
+    /// Expected calibration error, 15 bins.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ece: Option<f64>,
+    /// Area under the ROC curve.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub auroc: Option<f64>,
+    /// Root mean squared error of the predictive mean.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rmse: Option<f64>,
+    /// Predicted against observed frequency, a point a bin: (mean prediction, observed share, rows).
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub calibration: Vec<(f64, f64, usize)>,
+    /// ROC curve: (false positive rate, true positive rate), at most a few hundred points.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub roc: Vec<(f64, f64)>,
+    /// Predicted mean and standardised residual of at most a few hundred rows.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub residuals: Vec<(f64, f64)>,
+}
+
+/// Leave-one-out cross-validation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loo {
+    /// Expected log predictive density, summed over rows.
+    pub elpd: f64,
+    /// Its standard error.
+    pub se: f64,
+    /// Effective number of parameters.
+    pub p_loo: f64,
+    /// Rows whose own k-hat is too large to trust their part.
+    pub bad_rows: usize,
+    /// The largest k-hat of a row.
+    #[serde(with = "nullable")]
+    pub max_k_hat: f64,
+}
+
+/// Draws on the users' own scale: what marginals and pair plots are made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draws {
+    /// One name a parameter.
+    pub names: Vec<String>,
+    /// Draw after draw.
+    pub values: Vec<f64>,
+    /// The component that each draw came from.
+    pub component: Vec<usize>,
+}
+
+/// JSON has no NaN: `null` stands for every number that is not finite.
+mod nullable {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(x: &f64, s: S) -> Result<S::Ok, S::Error> {
+        if x.is_finite() { s.serialize_f64(*x) } else { s.serialize_none() }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+        Ok(Option::<f64>::deserialize(d)?.unwrap_or(f64::NAN))
+    }
+}

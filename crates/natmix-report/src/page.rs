@@ -1,0 +1,246 @@
+//! `report.html`: one page that needs nothing else, and its pictures as files.
+//!
+//! The answer comes first, then the figures behind it, then the pictures, then the tables. No script, no font and no
+//! address: everything is inside, and a content policy forbids the rest.
+
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use natmix::observe::TraceRow;
+
+use super::figure::{TONES, Tone, png, svg};
+use super::figures::{self, Layout, Picture};
+use super::html::{escape, headline, prose};
+use super::{Draws, Estimate, Report, number};
+
+/// Writes `report.html`, and each picture as `figures/NAME.svg` and `figures/NAME.png`, into a folder.
+pub fn write_page(dir: &Path, report: &Report, trace: &[TraceRow], draws: &Draws) -> std::io::Result<()> {
+    let pictures = figures::all(report, trace, draws);
+    let folder = dir.join("figures");
+    std::fs::create_dir_all(&folder)?;
+    for name in figures::NAMES {
+        let [svg_file, png_file] = ["svg", "png"].map(|ending| folder.join(name).with_extension(ending));
+        if let Some(picture) = pictures.iter().find(|picture| picture.name == name) {
+            let scene = picture.scene();
+            std::fs::write(svg_file, svg::file(&scene))?;
+            std::fs::write(png_file, png::encode(&scene)?)?;
+        } else {
+            // What an earlier fit left here would be taken for this one's.
+            remove(&svg_file)?;
+            remove(&png_file)?;
+        }
+    }
+    std::fs::write(dir.join("report.html"), html(report, &pictures))
+}
+
+fn remove(file: &Path) -> std::io::Result<()> {
+    std::fs::remove_file(file).or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+/// The page alone, without files.
+pub fn page_html(report: &Report, trace: &[TraceRow], draws: &Draws) -> String {
+    html(report, &figures::all(report, trace, draws))
+}
+
+fn html(report: &Report, pictures: &[Picture]) -> String {
+    let find = |name: &str| pictures.iter().find(|picture| picture.name == name);
+    let row = |names: &[&str]| {
+        let cards: String = names.iter().filter_map(|name| find(name)).map(card).collect();
+        if cards.is_empty() { cards } else { format!("<div class=\"row\">{cards}</div>") }
+    };
+    let body = [
+        header(report),
+        verdict(report),
+        key_figures(report),
+        row(&["elbo", "weights"]),
+        row(&["marginals"]),
+        row(&["pairs"]),
+        tables::parameters(&report.parameters),
+        predictions(&find, report),
+        tables::settings(report),
+    ]
+    .concat();
+    document(&report.model.summary.replace('`', ""), &body)
+}
+
+/// A whole page from its title and its body, with the style of a report.
+pub fn document(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>\n{}{}</style>\n</head>\n\
+         <body>\n<main>\n{body}\n</main>\n</body>\n</html>\n",
+        palette(),
+        include_str!("style.css")
+    )
+}
+
+/// Pictures and tables for models with data, two in a row.
+fn predictions<'a>(find: &dyn Fn(&str) -> Option<&'a Picture>, report: &Report) -> String {
+    let pictures: String = ["calibration", "roc", "residuals"].into_iter().filter_map(find).map(card).collect();
+    let cards = pictures + &tables::scores(report) + &tables::loo(report);
+    if cards.is_empty() { cards } else { format!("<div class=\"pair\">{cards}</div>") }
+}
+
+/// The colours of the pictures as variables of the page, for both grounds, and the classes that use them.
+fn palette() -> String {
+    let variables = |pick: fn(&Tone) -> [u8; 3]| -> String {
+        let line = |tone: &Tone| {
+            let [r, g, b] = pick(tone);
+            format!("--{}:#{r:02x}{g:02x}{b:02x};", tone.name)
+        };
+        TONES.iter().map(line).collect()
+    };
+    let classes: String =
+        TONES.iter().map(|tone| format!(".f-{0}{{fill:var(--{0})}}.k-{0}{{stroke:var(--{0})}}", tone.name)).collect();
+    let (light, dark) = (variables(|tone| tone.light), variables(|tone| tone.dark));
+    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{classes}\n")
+}
+
+fn header(report: &Report) -> String {
+    let kind = match report.model.kind.as_str() {
+        "logistic" => "Logistic regression",
+        "linear" => "Linear regression",
+        "poisson" => "Poisson regression",
+        "softmax" => "Softmax regression",
+        "mlp" => "Bayesian neural network",
+        "density" => "Density",
+        other => other,
+    };
+    format!("<header><p class=\"kind\">{}</p><h1>{}</h1></header>\n", escape(kind), headline(&report.model.summary))
+}
+
+/// The answer: colour, sign and words say the same.
+fn verdict(report: &Report) -> String {
+    let verdict = &report.verdict;
+    let (class, answer, sign) = if !verdict.trusted {
+        ("bad", "Do not trust this fit", "M7 7l10 10M17 7L7 17")
+    } else if verdict.reasons.is_empty() && report.stop.converged {
+        ("good", "You can trust this fit", "M6 12.5l4 4 8-9")
+    } else {
+        ("care", "Use this fit with care", "M12 6v7M12 17v.2")
+    };
+    let list = |class: &str, heading: &str, lines: &[String]| {
+        if lines.is_empty() {
+            return String::new();
+        }
+        let items: String = lines.iter().map(|line| format!("<li>{}</li>", prose(line))).collect();
+        format!("<h2>{heading}</h2><ul class=\"{class}\">{items}</ul>")
+    };
+    format!(
+        "<section id=\"verdict\" class=\"verdict {class}\">\
+         <svg class=\"sign\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" r=\"12\"/><path d=\"{sign}\"/></svg>\
+         <div><p class=\"answer\">{answer}</p><p class=\"sentence\">{}</p>{}{}</div></section>\n",
+        prose(&verdict.sentence),
+        list("reasons", "What speaks against it, and what to try", &verdict.reasons),
+        list("notes", "Worth knowing", &verdict.notes)
+    )
+}
+
+/// One figure: what it is, its value, and a line below.
+struct Figure {
+    name: &'static str,
+    value: String,
+    below: String,
+}
+
+fn key_figures(report: &Report) -> String {
+    let estimate = |name, estimate: Estimate| Figure {
+        name,
+        value: number::rounded(estimate.mean, estimate.se),
+        below: match estimate.se {
+            se if se.is_finite() => format!("± {} std. error", number::significant(se, 2)),
+            _ => "error not known".into(),
+        },
+    };
+    let all = [
+        estimate("ELBO", report.elbo),
+        estimate("Log evidence", report.log_evidence),
+        k_hat(report),
+        effective_draws(report),
+        Figure {
+            name: "Modes",
+            value: number::count(report.modes as u64),
+            below: plural(report.components.len() as u64, "component"),
+        },
+        Figure {
+            name: "Evaluations",
+            value: number::count(report.evals.points),
+            below: format!("+ {} for diagnostics", number::count(report.evals.diagnostics)),
+        },
+        Figure { name: "Time", value: number::duration(report.seconds), below: plural(report.iterations, "iteration") },
+        Figure {
+            name: "Stopped because",
+            value: report.stop.reason.clone(),
+            below: if report.stop.converged { "the ELBO came to rest" } else { "the ELBO had not come to rest" }.into(),
+        },
+    ];
+    let cards: String = all
+        .iter()
+        .map(|figure| {
+            let (value, below) = (escape(&figure.value), escape(&figure.below));
+            let class = if figure.value.chars().count() > 12 { " class=\"long\"" } else { "" };
+            format!("<div><dt>{}</dt><dd{class}>{value}</dd><dd class=\"below\">{below}</dd></div>", figure.name)
+        })
+        .collect();
+    format!("<section id=\"figures\"><dl class=\"figures\">{cards}</dl></section>\n")
+}
+
+fn k_hat(report: &Report) -> Figure {
+    let limit = number::fixed(report.k_threshold, 2);
+    let below = if report.k_hat.is_nan() {
+        "could not be estimated".into()
+    } else if report.k_hat < report.k_threshold {
+        format!("✓ below the limit {limit}")
+    } else {
+        format!("✗ above the limit {limit}")
+    };
+    Figure { name: "Tail shape k\u{302}", value: number::fixed(report.k_hat, 2), below }
+}
+
+fn effective_draws(report: &Report) -> Figure {
+    let draws = report.evals.diagnostics;
+    if draws == 0 || report.ess > draws as f64 {
+        return Figure { name: "Effective draws", value: number::significant(report.ess, 3), below: String::new() };
+    }
+    Figure {
+        name: "Effective draws",
+        value: number::percent(report.ess / draws as f64),
+        below: format!("{} of {}", number::count(report.ess.round() as u64), number::count(draws)),
+    }
+}
+
+fn plural(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", number::count(n), if n == 1 { "" } else { "s" })
+}
+
+fn card(picture: &Picture) -> String {
+    let (class, inside) = match &picture.layout {
+        Layout::Whole { wide, narrow } => {
+            // Letters that grow with the window would shout.
+            let most = (1.1 * wide.width).round();
+            let [wide, narrow] = [wide, narrow].map(svg::inline);
+            let wide = format!("<div class=\"wide\" style=\"max-width:{most}px\">{wide}</div>");
+            ("whole", format!("{wide}<div class=\"narrow\">{narrow}</div>"))
+        }
+        Layout::Half(scene) => ("half", svg::inline(scene)),
+        Layout::Multiples(panels) => {
+            let two = if matches!(panels.len(), 2 | 4) { " two" } else { "" };
+            let panels: String = panels.iter().map(svg::inline).collect();
+            ("whole", format!("<div class=\"multiples{two}\">{panels}</div>"))
+        }
+    };
+    format!(
+        "<section id=\"{}\" class=\"card {class}\"><h2>{}</h2><figure>{inside}<figcaption>{}</figcaption></figure></section>\n",
+        picture.name,
+        picture.heading,
+        escape(&picture.caption)
+    )
+}

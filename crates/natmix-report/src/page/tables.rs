@@ -1,0 +1,156 @@
+//! The tables of the page: parameters, scores, leave-one-out, settings. Each scrolls inside its own box.
+
+use crate::html::escape;
+use crate::{Parameter, Report, Scores, number};
+
+/// Rows of the parameter table: a network has thousands, and `report.json` has them all.
+const MOST_ROWS: usize = 200;
+/// Letters of a name that a table shows.
+const MOST_LETTERS: usize = 60;
+
+/// Mean, standard deviation and quantiles of every parameter.
+pub fn parameters(parameters: &[Parameter]) -> String {
+    if parameters.is_empty() {
+        return String::new();
+    }
+    let shown = &parameters[..parameters.len().min(MOST_ROWS)];
+    let range = common_range(shown);
+    let rows: String = shown.iter().map(|parameter| parameter_row(parameter, range)).collect();
+    let bar = if range.is_some() { "<th scope=\"col\" class=\"bar\">90% interval</th>" } else { "" };
+    let more = match parameters.len() - shown.len() {
+        0 => String::new(),
+        more => format!("<p class=\"aside\">{} more are in report.json.</p>", number::count(more as u64)),
+    };
+    format!(
+        "<section id=\"parameters\" class=\"card\"><h2>Parameters</h2><div class=\"box tall\"><table>\
+         <thead><tr><th scope=\"col\">name</th><th scope=\"col\">mean</th><th scope=\"col\">sd</th>\
+         <th scope=\"col\">5%</th><th scope=\"col\">50%</th><th scope=\"col\">95%</th>{bar}</tr></thead>\
+         <tbody>{rows}</tbody></table></div>{more}</section>\n"
+    )
+}
+
+fn parameter_row(parameter: &Parameter, range: Option<(f64, f64)>) -> String {
+    let numbers: String = [parameter.mean, parameter.sd, parameter.q05, parameter.q50, parameter.q95]
+        .map(|x| format!("<td>{}</td>", number::rounded(x, parameter.sd)))
+        .concat();
+    let bar = range.map_or(String::new(), |range| format!("<td class=\"bar\">{}</td>", interval(parameter, range)));
+    format!("<tr><th scope=\"row\">{}</th>{numbers}{bar}</tr>", name(&parameter.name))
+}
+
+fn name(name: &str) -> String {
+    if name.chars().count() <= MOST_LETTERS {
+        return escape(name);
+    }
+    let head: String = name.chars().take(MOST_LETTERS - 1).collect();
+    let whole: String = name.chars().take(500).collect();
+    format!("<span title=\"{}\">{}…</span>", escape(&whole), escape(head.trim_end()))
+}
+
+/// A range that shows every interval, zero too; none where one interval would hide the others.
+fn common_range(parameters: &[Parameter]) -> Option<(f64, f64)> {
+    let finite = || parameters.iter().filter(|p| p.q05.is_finite() && p.q95.is_finite());
+    let (lo, hi) = finite().fold((0.0_f64, 0.0_f64), |(lo, hi), p| (lo.min(p.q05), hi.max(p.q95)));
+    let mut widths: Vec<f64> = finite().map(|p| p.q95 - p.q05).collect();
+    widths.sort_by(f64::total_cmp);
+    let typical = *widths.get(widths.len() / 2)?;
+    (parameters.len() > 1 && hi > lo && typical > 0.01 * (hi - lo)).then_some((lo, hi))
+}
+
+fn interval(parameter: &Parameter, (lo, hi): (f64, f64)) -> String {
+    let place = |x: f64| (2.0 + 116.0 * (x - lo) / (hi - lo)).clamp(2.0, 118.0);
+    let [a, m, b, zero] = [parameter.q05, parameter.q50, parameter.q95, 0.0].map(place);
+    if [a, m, b].iter().any(|x| x.is_nan()) {
+        return String::new();
+    }
+    format!(
+        "<svg viewBox=\"0 0 120 14\" aria-hidden=\"true\"><path class=\"k-axis\" d=\"M{zero:.1} 0V14\" stroke-width=\"1\"/>\
+         <path class=\"k-s0\" d=\"M{a:.1} 7H{b:.1}\" stroke-width=\"2\"/><circle class=\"f-s0\" cx=\"{m:.1}\" cy=\"7\" r=\"3\"/></svg>"
+    )
+}
+
+/// One score: how it is called and where it stands.
+type Score = (&'static str, fn(&Scores) -> Option<f64>);
+
+/// Scores on training and test rows.
+pub fn scores(report: &Report) -> String {
+    let sets: Vec<(&str, &Scores)> = [("train", &report.train), ("test", &report.test)]
+        .into_iter()
+        .filter_map(|(n, s)| Some((n, s.as_ref()?)))
+        .collect();
+    if sets.is_empty() {
+        return String::new();
+    }
+    let all: [Score; 6] = [
+        ("Accuracy", |s| s.accuracy),
+        ("Area under the ROC curve", |s| s.auroc),
+        ("Negative log likelihood a row", |s| s.nll),
+        ("Brier score", |s| s.brier),
+        ("Calibration error (15 bins)", |s| s.ece),
+        ("Root mean squared error", |s| s.rmse),
+    ];
+    let line = |label: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+        format!("<tr><th scope=\"row\">{label}</th>{cells}</tr>")
+    };
+    let rows: String = all
+        .iter()
+        .filter(|(_, pick)| sets.iter().any(|set| pick(set.1).is_some()))
+        .map(|(label, pick)| {
+            let cell = |x: Option<f64>| {
+                x.map_or(number::UNKNOWN.into(), |x| {
+                    if x.abs() < 10.0 { number::fixed(x, 4) } else { number::significant(x, 5) }
+                })
+            };
+            line(label, sets.iter().map(|set| cell(pick(set.1))).collect())
+        })
+        .collect();
+    let counts = line("Rows", sets.iter().map(|set| number::count(set.1.rows as u64)).collect());
+    let head: String = sets.iter().map(|set| format!("<th scope=\"col\">{}</th>", set.0)).collect();
+    format!(
+        "<section id=\"scores\" class=\"card\"><h2>Predictions</h2><div class=\"box\"><table>\
+         <thead><tr><th scope=\"col\">score</th>{head}</tr></thead><tbody>{rows}{counts}</tbody></table></div></section>\n"
+    )
+}
+
+/// Leave-one-out cross-validation.
+pub fn loo(report: &Report) -> String {
+    let Some(loo) = &report.loo else { return String::new() };
+    let of = report.model.rows.map_or(String::new(), |rows| format!(" of {}", number::count(rows as u64)));
+    let sentence = match loo.bad_rows {
+        0 => {
+            format!("✓ Every row's own k\u{302} is small enough (the largest is {}).", number::fixed(loo.max_k_hat, 2))
+        }
+        bad => format!(
+            "✗ Rows that weigh too much on the fit to be left out by estimate: {}{of} (largest k\u{302} {}). Their part of \
+             the sum is not to be trusted: look at them, or refit without them.",
+            number::count(bad as u64),
+            number::fixed(loo.max_k_hat, 2)
+        ),
+    };
+    let figures = [
+        ("Expected log predictive density", number::rounded(loo.elpd, loo.se)),
+        ("Standard error", number::significant(loo.se, 2)),
+        ("Effective number of parameters", number::significant(loo.p_loo, 3)),
+        ("Rows not to be trusted", number::count(loo.bad_rows as u64) + &of),
+    ];
+    let cells: String = figures.iter().map(|(n, v)| format!("<div><dt>{n}</dt><dd>{v}</dd></div>")).collect();
+    format!(
+        "<section id=\"loo\" class=\"card\"><h2>Leave-one-out cross-validation</h2>\
+         <dl class=\"figures plain\">{cells}</dl><p class=\"aside\">{sentence}</p></section>\n"
+    )
+}
+
+/// Priors and settings, folded away, and what is needed to repeat the run.
+pub fn settings(report: &Report) -> String {
+    let priors: String = report.model.priors.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
+    let priors = if priors.is_empty() { priors } else { format!("<h3>Priors</h3><ul>{priors}</ul>") };
+    let config = serde_json::to_string_pretty(&report.config).unwrap_or_default();
+    let config: Vec<String> = config.lines().map(escape).collect();
+    format!(
+        "<details id=\"settings\" class=\"card\"><summary>Priors and settings</summary>{priors}<h3>Settings</h3>\
+         <pre class=\"box\">{}</pre></details>\n<footer>natmix {} · seed {}</footer>",
+        config.join("\n"),
+        escape(&report.version),
+        report.seed
+    )
+}

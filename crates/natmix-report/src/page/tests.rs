@@ -1,0 +1,208 @@
+//! The page holds what it should, needs nothing from outside, and survives whatever a report holds.
+
+mod samples;
+
+use std::collections::HashSet;
+
+use super::*;
+use crate::{Component, Parameter, Scores};
+use samples::{Sample, bad, empty, logistic, three_modes};
+
+fn page(sample: &Sample) -> String {
+    let html = page_html(&sample.report, &sample.trace, &sample.draws);
+    check(&html);
+    html
+}
+
+/// Every element closed, every id once, no address, no number that is none.
+fn check(html: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut ids = HashSet::new();
+    let text = html.replace("<!DOCTYPE html>", "");
+    let (before, style, after) = {
+        let (before, rest) = text.split_once("<style>").unwrap();
+        let (style, after) = rest.split_once("</style>").unwrap();
+        (before, style, after)
+    };
+    assert_eq!(style.matches('{').count(), style.matches('}').count());
+    for piece in [before, after].into_iter().flat_map(|part| part.split('<').skip(1)) {
+        let (tag, text) = piece.split_once('>').unwrap_or_else(|| panic!("tag without end: {piece}"));
+        assert!(!text.contains('>'), "stray bracket: {text}");
+        assert_eq!(tag.matches('"').count() % 2, 0, "quotes: {tag}");
+        let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default();
+        if let Some(id) = tag.split_once(" id=\"").and_then(|(_, rest)| rest.split('"').next()) {
+            assert!(ids.insert(id.to_owned()), "id twice: {id}");
+        }
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "closing {name}");
+        } else if !tag.ends_with('/') && !["meta", "link"].contains(&name) {
+            open.push(name);
+        }
+        assert!(!["script", "img", "iframe", "object"].contains(&name), "{name}");
+        for word in ["NaN", "inf", "http:", "https:", "src="] {
+            assert!(!tag.contains(word), "{word} in {tag}");
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    for word in ["http:", "https:", "@import", "url(", "@font-face"] {
+        assert!(!style.contains(word), "{word} in the style");
+    }
+}
+
+fn sections(html: &str) -> Vec<&str> {
+    html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[test]
+fn a_density_has_no_sections_for_data() {
+    let html = page(&three_modes());
+    let expected = ["verdict", "figures", "elbo", "weights", "marginals", "pairs", "parameters", "settings"];
+    assert_eq!(sections(&html), expected);
+    assert!(html.contains("class=\"verdict good\"") && html.contains("You can trust this fit"));
+    assert!(html.contains("3 modes") && html.contains("50%") && html.contains("✓ below the limit 0.70"));
+    assert!(html.contains("−0.0213") && html.contains("97%") && html.contains("18,240"));
+}
+
+#[test]
+fn a_regression_has_them_and_one_component_needs_no_weights() {
+    let html = page(&logistic());
+    let expected = [
+        "verdict",
+        "figures",
+        "elbo",
+        "marginals",
+        "pairs",
+        "parameters",
+        "calibration",
+        "roc",
+        "scores",
+        "loo",
+        "settings",
+    ];
+    assert_eq!(sections(&html), expected);
+    assert!(html.contains("Shown are 12 of 25") && html.contains("0.7310") && html.contains("area 0.821"));
+    assert!(html.contains("0 of 1,000") && html.contains("Normal(0, 25)"));
+}
+
+#[test]
+fn a_bad_fit_says_so_first_and_hostile_names_stay_text() {
+    let html = page(&bad());
+    assert!(html.contains("class=\"verdict bad\"") && html.contains("Do not trust this fit"));
+    assert!(html.contains("try --max-evals 200000") && html.contains("✗ above the limit 0.70"));
+    assert!(html.contains("21 others") && html.contains("17 of 512"));
+    assert!(html.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;") && !html.contains("<script"));
+    assert!(!html.contains("<b>") && !html.contains('\u{202E}'));
+    assert!(sections(&html).contains(&"residuals") && !sections(&html).contains(&"roc"));
+    let (answer, first_number) = (html.find("Do not trust").unwrap(), html.find("−1423.8").unwrap());
+    assert!(answer < first_number);
+}
+
+#[test]
+fn trusted_with_reasons_is_a_case_of_its_own() {
+    let mut sample = three_modes();
+    sample.report.verdict.reasons.push("few effective draws: try more components".into());
+    assert!(page(&sample).contains("Use this fit with care"));
+    sample.report.verdict.reasons.clear();
+    sample.report.stop.converged = false;
+    assert!(page(&sample).contains("Use this fit with care"));
+}
+
+#[test]
+fn an_empty_report_still_has_its_verdict() {
+    let html = page(&empty());
+    assert_eq!(sections(&html), ["verdict", "figures", "settings"]);
+    assert!(html.contains("Nothing was fitted.") && html.contains("error not known"));
+}
+
+#[test]
+fn numbers_that_are_none_do_no_harm() {
+    let strange = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 0.0, -0.0, 5e-324];
+    for (i, x) in strange.into_iter().enumerate() {
+        let y = strange[(i + 3) % strange.len()];
+        let mut sample = logistic();
+        let report = &mut sample.report;
+        (report.elbo, report.log_evidence) = (Estimate { mean: x, se: y }, Estimate { mean: y, se: x });
+        (report.k_hat, report.k_threshold, report.ess, report.seconds) = (x, y, x, y);
+        report.components = vec![
+            Component { weight: x, mean: vec![y], sd: vec![] },
+            Component { weight: y, mean: vec![], sd: vec![x] },
+        ];
+        report.parameters[0] = Parameter { name: String::new(), mean: x, sd: y, q05: y, q50: x, q95: y };
+        let (calibration, roc) = (vec![(x, y, 0), (y, x, usize::MAX)], vec![(x, y), (y, x)]);
+        report.train =
+            Some(Scores { calibration, roc, residuals: vec![(x, y), (y, x)], nll: Some(x), ..Scores::default() });
+        if let Some(loo) = &mut report.loo {
+            (loo.elpd, loo.se, loo.p_loo, loo.max_k_hat, loo.bad_rows) = (x, y, x, y, usize::MAX);
+        }
+        for (j, row) in sample.trace.iter_mut().enumerate() {
+            (row.elbo, row.se) = if j % 2 == 0 { (x, y) } else { (y, x) };
+        }
+        sample.draws.values.iter_mut().step_by(2).for_each(|v| *v = x);
+        page(&sample);
+    }
+}
+
+#[test]
+fn few_draws_one_parameter_and_ragged_draws_do_no_harm() {
+    for draws in [0, 1, 2, 3] {
+        for parameters in [1, 2, 3] {
+            let mut sample = three_modes();
+            sample.draws.names.truncate(parameters);
+            sample.draws.values.truncate(draws * parameters + draws / 3);
+            sample.draws.component.truncate(1);
+            sample.trace.truncate(draws);
+            page(&sample);
+        }
+    }
+    let mut constant = three_modes();
+    constant.draws.values.iter_mut().for_each(|v| *v = 3.0);
+    constant.draws.component.iter_mut().for_each(|k| *k = usize::MAX);
+    assert!(sections(&page(&constant)).contains(&"marginals"));
+}
+
+#[test]
+fn many_parameters_stay_a_page_of_bounded_size() {
+    let mut sample = logistic();
+    let (dim, count) = (5000, 40);
+    sample.draws.names = (0..dim).map(|j| format!("weight {j}")).collect();
+    sample.draws.values = (0..dim * count).map(|i| ((i * 7919) % 1009) as f64).collect();
+    sample.draws.component = vec![0; count];
+    let first = sample.report.parameters[0].clone();
+    sample.report.parameters =
+        sample.draws.names.iter().map(|name| Parameter { name: name.clone(), ..first.clone() }).collect();
+    let html = page(&sample);
+    assert!(html.contains("4,800 more are in report.json") && html.contains("Shown are 12 of 5000"));
+    assert!(html.len() < 700_000, "{}", html.len());
+}
+
+#[test]
+fn files_are_written_and_stale_pictures_removed() {
+    let dir = std::env::temp_dir().join(format!("natmix-page-{}", std::process::id()));
+    let write = |sample: &Sample| {
+        write_page(&dir, &sample.report, &sample.trace, &sample.draws).unwrap();
+        let mut names: Vec<String> = std::fs::read_dir(dir.join("figures"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let sample = three_modes();
+    let expected = ["elbo", "marginals", "pairs", "weights"].map(|n| [format!("{n}.png"), format!("{n}.svg")]).concat();
+    assert_eq!(write(&sample), expected);
+    assert_eq!(std::fs::read_to_string(dir.join("report.html")).unwrap(), page(&sample));
+    let picture = std::fs::read_to_string(dir.join("figures/pairs.svg")).unwrap();
+    assert!(picture.starts_with("<?xml") && picture.ends_with("</svg>\n") && picture.contains("xmlns="));
+    assert!(std::fs::read(dir.join("figures/pairs.png")).unwrap().starts_with(b"\x89PNG"));
+    assert!(write(&empty()).is_empty());
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_an_error() {
+    let sample = empty();
+    let file = std::env::temp_dir().join(format!("natmix-page-file-{}", std::process::id()));
+    std::fs::write(&file, "a file, not a folder").unwrap();
+    assert!(write_page(&file, &sample.report, &sample.trace, &sample.draws).is_err());
+    std::fs::remove_file(&file).unwrap();
+}

@@ -1,0 +1,90 @@
+//! A target that wants all points of an iteration at once gets them so, and the same bits come out.
+
+use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::targets::ClosureTarget;
+use natmix::{Config, Method, Scratch, fit};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `log p = -z0^4 - z0 z1 - z1^2`, not to be evaluated on one side.
+fn quartic() -> ClosureTarget<'static> {
+    let value = |z: &[f64], grad: Option<&mut [f64]>| {
+        if let Some(grad) = grad {
+            grad.copy_from_slice(&[-4.0 * z[0].powi(3) - z[1], -z[0] - 2.0 * z[1]]);
+        }
+        if z[1] > 1.5 { f64::NAN } else { -z[0].powi(4) - z[0] * z[1] - z[1] * z[1] }
+    };
+    let hessian = |z: &[f64], hess: &mut [f64]| {
+        let corner = if z[0] < -1.6 { f64::NAN } else { -2.0 };
+        hess.copy_from_slice(&[-12.0 * z[0] * z[0], -1.0, -1.0, corner]);
+    };
+    ClosureTarget::new(2, value).unwrap().with_hessian(hessian)
+}
+
+/// The same, in whole batches.
+struct Whole {
+    inner: ClosureTarget<'static>,
+    calls: AtomicU64,
+    points: AtomicU64,
+}
+
+impl Target for Whole {
+    fn dim(&self) -> usize {
+        2
+    }
+    fn curvatures(&self) -> &[(Curvature, Shape)] {
+        self.inner.curvatures()
+    }
+    fn whole_batches(&self) -> bool {
+        true
+    }
+    fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.points.fetch_add(z.len() as u64, Ordering::Relaxed);
+        let EvalOut { log_p, mut grad, curv } = out;
+        let Some(curv) = curv else {
+            return self.inner.eval(rows, z, EvalOut { log_p, grad, curv: None }, scratch);
+        };
+        assert!(curv.weights.is_empty());
+        let (kind, shape) = (curv.kind, curv.shape);
+        let matrices = curv.sums.chunks_exact_mut(shape.len(2));
+        for (i, ((z, log_p), sums)) in z.iter().zip(log_p).zip(matrices).enumerate() {
+            let grad = grad.as_deref_mut().map(|grad| &mut grad[2 * i..2 * i + 2]);
+            let curv = Some(CurvatureSums { kind, shape, weights: &[1.0], sums });
+            let out = EvalOut { log_p: std::slice::from_mut(log_p), grad, curv };
+            self.inner.eval(rows, Points::new(z, 2), out, scratch)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn one_call_an_iteration_gives_the_same_bits() {
+    for (method, components) in [
+        (Method::ComponentDraws, 1),
+        (Method::ComponentDraws, 3),
+        (Method::MixtureDraws, 3),
+        (Method::Von, 1),
+        (Method::Von, 2),
+        (Method::Bbvi, 2),
+    ] {
+        let config = Config {
+            components,
+            draws_per_component: 70,
+            max_iterations: 12,
+            tolerance: 1e-300,
+            diagnostic_draws: 300,
+            seed: 5,
+            threads: 2,
+            ..Config::new(method)
+        };
+        let whole = Whole { inner: quartic(), calls: AtomicU64::new(0), points: AtomicU64::new(0) };
+        let by_chunks = fit(&quartic(), &config).unwrap();
+        let at_once = fit(&whole, &config).unwrap();
+        assert!(by_chunks.dropped > 0, "{method:?}: the test needs points that fail");
+        assert_eq!(by_chunks.mixture, at_once.mixture, "{method:?} {components}");
+        assert_eq!(format!("{:?}", by_chunks.diagnostics), format!("{:?}", at_once.diagnostics));
+        assert_eq!(by_chunks.dropped, at_once.dropped);
+        assert_eq!(whole.calls.into_inner(), at_once.iterations + 1, "one more for the diagnostics");
+        assert_eq!(whole.points.into_inner(), at_once.evals + 300);
+    }
+}

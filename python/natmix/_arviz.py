@@ -1,0 +1,61 @@
+"""Posteriors for ArviZ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ._posterior import Posterior
+
+#: Numbers of log likelihoods up to which they are kept with saved draws.
+KEPT = 20_000_000
+#: Draws whose log likelihoods are kept with saved draws.
+KEPT_DRAWS = 1_000
+
+
+def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: bool) -> Any:
+    """See :meth:`natmix.Posterior.to_arviz`."""
+    kept = post._record.draws
+    n = len(kept) if n is None else n
+    seed = post.seed if seed is None else seed
+    z = post._mixture.sample(n, seed)
+    # The draws that were kept with a posterior are these: no need of the target.
+    flat = kept if (n, seed) == (len(kept), post.seed) else post._own_scale(z)
+    values = {name: x[None] for name, x in post._by_variable(flat).items()}
+    stats = {"log_q": post.log_density(z)[None], "component": np.array(post._mixture.components_of(z))[None]}
+    likelihood: dict[str, np.ndarray] = {}
+    target = post._target
+    if target is not None:
+        stats["log_p"] = target.native.values(z)[None]
+        if log_likelihood:
+            found = target.log_likelihood(z) if target.log_likelihood else row_log_likelihood_of(post, z)
+            likelihood = {name: x[None] for name, x in (found or {}).items()}
+    known = (*post.variables, *(target.observed if target is not None else ()))
+    dims = {v.name: list(v.dims) for v in known if v.dims}
+    groups = {"posterior": values, "sample_stats": stats}
+    if likelihood:
+        groups["log_likelihood"] = likelihood
+    attrs = {"inference_library": "natmix"}
+    try:
+        import arviz_base
+    except ImportError:
+        import arviz
+
+        return arviz.from_dict(**groups, coords=post.coords, dims=dims, attrs=attrs)
+    return arviz_base.from_dict(groups, coords=post.coords, dims=dims, attrs={"/": attrs})
+
+
+def row_log_likelihood_of(post: Posterior, z: np.ndarray) -> dict[str, np.ndarray] | None:
+    """Log likelihoods of the rows of a built-in model."""
+    found = None if post._target is None else post._target.native.log_likelihood(z)
+    return None if found is None else {"outcome": found}
+
+
+def row_log_likelihood(post: Posterior) -> np.ndarray | None:
+    """Log likelihoods that are saved with the draws, ``(draws, rows)``."""
+    target = post._target
+    if target is None or target.native.rows is None or target.native.rows * KEPT_DRAWS > KEPT:
+        return None
+    return target.native.log_likelihood(post._mixture.sample(KEPT_DRAWS, post.seed))

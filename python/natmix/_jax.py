@@ -1,0 +1,84 @@
+"""Targets from JAX functions: vectorised, compiled, in 64 bits."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _natmix
+from ._target import Init, Target
+
+try:
+    import jax
+except ImportError:  # pragma: no cover
+    raise ImportError("natmix.from_jax needs JAX: pip install natmix[jax]") from None
+
+
+def double_precision(on: bool = True) -> Any:
+    """A context in which JAX computes in 64 bits, for this thread alone."""
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(on)
+    from jax.experimental import enable_x64
+
+    return enable_x64(on)
+
+
+def from_jax(
+    f: Callable[[Any], Any],
+    dim: int,
+    *,
+    init: Init | None = None,
+    names: Sequence[str] | None = None,
+    x64: bool = True,
+) -> Target:
+    """A target from a JAX function of one point: ``f(z)`` with ``z`` of shape ``(dim,)`` returns ``log p(z)``.
+
+    It is differentiated, vectorised and compiled, and computes in 64 bits whatever JAX is set to (unless ``x64=False``). Its
+    Hessian is there for methods that need it (``method="von"``).
+
+    Examples
+    --------
+    >>> import natmix
+    >>> import jax.numpy as jnp
+    >>> target = natmix.from_jax(lambda z: -jnp.cosh(z).sum(), dim=2)
+    >>> post = natmix.fit(target, components=1)
+    >>> bool(abs(post.means).max() < 1e-3)
+    True
+    """
+    names = [f"z{i}" for i in range(dim)] if names is None else [str(name) for name in names]
+    if len(names) != dim:
+        raise ValueError(f"{len(names)} names for {dim} dimensions")
+    evaluate = Batched(f, x64)
+    native = _natmix.Target.callable(evaluate, contextvars.copy_context(), names, "given", "full", evaluate.curvature)
+    mean, sd = (0.0, 1.0) if init is None else init
+    native.evaluate(np.broadcast_to(np.asarray(mean, dtype=float), (1, dim)))
+    name = getattr(f, "__name__", "<lambda>")
+    what = "a JAX function" if name == "<lambda>" else f"the JAX function `{name}`"
+    return Target(native, kind="JAX function", what=what, init=init)
+
+
+class Batched:
+    """Values and gradients of a function of one point, at many points."""
+
+    def __init__(self, f: Callable[[Any], Any], x64: bool = True):
+        self.x64 = x64
+        self.value_and_grad = jax.jit(jax.vmap(jax.value_and_grad(f)))
+        self.hessian = jax.jit(jax.vmap(jax.hessian(f)))
+
+    def __call__(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with double_precision(self.x64):
+            value, grad = self.value_and_grad(_padded(z))
+            return np.asarray(value)[: len(z)], np.asarray(grad)[: len(z)]
+
+    def curvature(self, z: np.ndarray) -> np.ndarray:
+        with double_precision(self.x64):
+            return np.asarray(self.hessian(_padded(z)))[: len(z)]
+
+
+def _padded(z: np.ndarray) -> np.ndarray:
+    """Points up to the next power of two: each number of points would be compiled anew."""
+    size = max(16, 1 << (len(z) - 1).bit_length())
+    return z if size == len(z) else np.concatenate([z, np.broadcast_to(z[:1], (size - len(z), z.shape[1]))])

@@ -1,0 +1,133 @@
+"""The engine, as the Python files of natmix call it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar, final
+
+from numpy import float64
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Mixture", "Record", "Run", "Target", "__version__", "fit"]
+__version__: str
+
+_Floats = NDArray[float64]
+
+@final
+class Target:
+    @staticmethod
+    def callable(
+        function: Callable[[_Floats], Any],
+        context: Any,
+        names: Sequence[str],
+        gradient: str,
+        curvature: str | None = None,
+        curvature_function: Callable[[_Floats], Any] | None = None,
+    ) -> Target: ...
+    @staticmethod
+    def compiled(address: int, user_data: int, owner: Any, names: Sequence[str]) -> Target: ...
+    @staticmethod
+    def regression(
+        kind: str,
+        values: ArrayLike,
+        names: Sequence[str],
+        levels: Mapping[int, Sequence[str]],
+        outcome: str,
+        offset: str | None,
+        exposure: str | None,
+        weights: str | None,
+        standardize: bool,
+        intercept: bool,
+        prior_sd: float,
+        noise_sd: float | None,
+    ) -> Target: ...
+    @staticmethod
+    def density(spec: str) -> Target: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def parameter_names(self) -> list[str]: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def priors(self) -> list[str]: ...
+    @property
+    def rows(self) -> int | None: ...
+    def evaluate(self, z: ArrayLike) -> tuple[_Floats, _Floats]: ...
+    def values(self, z: ArrayLike) -> _Floats: ...
+    def log_likelihood(self, z: ArrayLike) -> _Floats | None: ...
+
+@final
+class Mixture:
+    def __new__(cls, weights: ArrayLike, means: ArrayLike, covariances: ArrayLike) -> Mixture: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def full(self) -> bool: ...
+    @property
+    def weights(self) -> _Floats: ...
+    @property
+    def means(self) -> _Floats: ...
+    @property
+    def covariances(self) -> _Floats: ...
+    def modes(self) -> _Floats: ...
+    def sample(self, n: int, seed: int) -> _Floats: ...
+    def log_density(self, z: ArrayLike) -> _Floats: ...
+    def resample(self, target: Target, n: int, seed: int, threads: int) -> _Floats: ...
+    def components_of(self, z: ArrayLike) -> list[int]: ...
+
+@final
+class Run:
+    @property
+    def mixture(self) -> Mixture: ...
+    @property
+    def seed(self) -> int: ...
+
+@final
+class Record:
+    DRAWS: ClassVar[int]
+    def __new__(
+        cls,
+        run: Run,
+        target: Target,
+        kind: str,
+        what: str,
+        details: str,
+        names: Sequence[str] | None = None,
+        draws: ArrayLike | None = None,
+    ) -> Record: ...
+    @staticmethod
+    def load(dir: str | PathLike[str]) -> Record: ...
+    def save(self, dir: str | PathLike[str], log_likelihood: ArrayLike | None = None) -> None: ...
+    def parts(self) -> tuple[bytes, str, str, _Floats, list[int]]: ...
+    @staticmethod
+    def from_parts(posterior: bytes, report: str, trace: str, draws: ArrayLike, component: Sequence[int]) -> Record: ...
+    @property
+    def report(self) -> str: ...
+    @property
+    def details(self) -> str: ...
+    @property
+    def mixture(self) -> Mixture: ...
+    @property
+    def parameter_names(self) -> list[str]: ...
+    @property
+    def draws(self) -> _Floats: ...
+    @property
+    def trace(self) -> dict[str, NDArray[Any]]: ...
+    def html(self) -> str: ...
+    def to_user_scale(self, z: ArrayLike) -> _Floats: ...
+    def predict(
+        self,
+        z: ArrayLike,
+        values: ArrayLike,
+        names: Sequence[str],
+        levels: Mapping[int, Sequence[str]],
+        threads: int,
+    ) -> dict[str, _Floats]: ...
+
+def fit(
+    target: Target,
+    choices: str,
+    one_mode: bool,
+    start: Mixture | None = None,
+    progress: Callable[[int, int, float, float, float, int], None] | None = None,
+) -> Run: ...

@@ -1,0 +1,352 @@
+"""A finished fit: figures, draws, files, pictures."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from . import _natmix
+from ._summary import Summary
+from ._table import Table
+from ._target import Target, Variable
+
+
+class NatmixWarning(UserWarning):
+    """Something about a fit that a person should know."""
+
+
+class Posterior:
+    """A mixture of Gaussians as the posterior of a model. Made by :func:`natmix.fit` and :func:`natmix.load`.
+
+    The mixture (``weights``, ``means``, ``covariances``, ``log_density``) lives in the space that was fitted, R^d; draws,
+    summaries and predictions are in the model's own variables.
+
+    Examples
+    --------
+    >>> import natmix
+    >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=2, components=1)
+    >>> post.weights, post.means.shape, post.covariances.shape
+    (array([1.]), (1, 2), (1, 2, 2))
+    >>> post.sample(5).shape, post.log_density(post.sample(5)).shape
+    ((5, 2), (5,))
+    """
+
+    def __init__(self, record: _natmix.Record, target: Target | None = None):
+        self._record = record
+        self._target = target
+        self._report: dict[str, Any] = json.loads(record.report)
+        self._details: dict[str, Any] = json.loads(record.details) or {}
+        self._mixture = record.mixture
+
+    @classmethod
+    def _of(cls, run: _natmix.Run, target: Target) -> Posterior:
+        details = {
+            "variables": [[v.name, list(v.shape), list(v.dims)] for v in target.variables],
+            "coords": {name: [_label(x) for x in values] for name, values in target.coords.items()},
+        }
+        names = draws = None
+        if target.constrain is not None:
+            names = target.parameter_names()
+            draws = target.flat(run.mixture.sample(_natmix.Record.DRAWS, run.seed))
+        record = _natmix.Record(run, target.native, target.kind, target.what, json.dumps(details), names, draws)
+        return cls(record, target)
+
+    # Figures
+
+    @property
+    def elbo(self) -> float:
+        """Evidence lower bound, from fresh draws."""
+        return _number(self._report["elbo"]["mean"])
+
+    @property
+    def elbo_se(self) -> float:
+        """Its standard error."""
+        return _number(self._report["elbo"]["se"])
+
+    @property
+    def log_evidence(self) -> float:
+        """Logarithm of the integral of the density, by importance sampling."""
+        return _number(self._report["log_evidence"]["mean"])
+
+    @property
+    def log_evidence_se(self) -> float:
+        """Its standard error."""
+        return _number(self._report["log_evidence"]["se"])
+
+    @property
+    def k_hat(self) -> float:
+        """Shape of the tail of the importance weights: above 0.7 the mixture misses part of the posterior."""
+        return _number(self._report["k_hat"])
+
+    @property
+    def ess(self) -> float:
+        """Effective sample size of the importance weights of the diagnostics."""
+        return _number(self._report["ess"])
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nothing speaks against the fit."""
+        return self._report["verdict"]["trusted"]
+
+    @property
+    def verdict(self) -> str:
+        """What was found and whether to trust it, in words."""
+        return self._report["verdict"]["sentence"]
+
+    @property
+    def reasons(self) -> list[str]:
+        """What speaks against the fit; each says what to try."""
+        return self._report["verdict"]["reasons"]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the ELBO had come to rest."""
+        return self._report["stop"]["converged"]
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the fit ended: ``converged``, ``max-evals``, ``max-seconds``, ``cancelled``, ..."""
+        return self._report["stop"]["reason"]
+
+    @property
+    def iterations(self) -> int:
+        """Iterations done."""
+        return self._report["iterations"]
+
+    @property
+    def evals(self) -> int:
+        """Points at which the target was evaluated while fitting."""
+        return self._report["evals"]["points"]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the fit took."""
+        return self._report["seconds"]
+
+    @property
+    def seed(self) -> int:
+        """Seed of the fit."""
+        return self._report["seed"]
+
+    @property
+    def trace(self) -> dict[str, np.ndarray]:
+        """The way there, an entry an iteration: iteration, evals, seconds, elbo, se, components."""
+        return self._record.trace
+
+    # The mixture
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the space that was fitted."""
+        return self._mixture.dim
+
+    @property
+    def components(self) -> int:
+        """Number of Gaussians."""
+        return len(self.weights)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the Gaussians, ``(k,)``."""
+        return self._mixture.weights
+
+    @property
+    def means(self) -> np.ndarray:
+        """Their means, ``(k, d)``."""
+        return self._mixture.means
+
+    @property
+    def covariances(self) -> np.ndarray:
+        """Their covariances, ``(k, d, d)``."""
+        return self._mixture.covariances
+
+    @property
+    def modes(self) -> np.ndarray:
+        """Points of highest density of the mixture, ``(m, d)``."""
+        return self._mixture.modes()
+
+    def log_density(self, z: Any) -> np.ndarray:
+        """Log density of the mixture at points ``(n, d)`` of the space that was fitted."""
+        return self._mixture.log_density(z)
+
+    # Draws
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """A name for each column of :meth:`sample`."""
+        return self._record.parameter_names
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The model's own variables."""
+        known = self._details.get("variables") or []
+        if known:
+            return tuple(Variable(name, tuple(shape), tuple(dims)) for name, shape, dims in known)
+        return tuple(Variable(name) for name in self.parameter_names)
+
+    @property
+    def coords(self) -> dict[str, list[Any]]:
+        """Labels along the dimensions of the variables."""
+        return self._details.get("coords") or {}
+
+    def sample(self, n: int = 1000, *, seed: int = 1, resample: bool = False, threads: int = 0) -> np.ndarray:
+        """Draws ``(n, p)`` on the parameters' own scale.
+
+        ``resample`` corrects them by their importance weights, which needs the target: it is there after a fit, and after
+        ``natmix.load(dir, target)``.
+        """
+        return self._own_scale(self._points(n, seed, resample, threads))
+
+    def sample_variables(
+        self, n: int = 1000, *, seed: int = 1, resample: bool = False, threads: int = 0
+    ) -> dict[str, np.ndarray]:
+        """Draws by variable, each ``(n, *shape)``."""
+        return self._by_variable(self.sample(n, seed=seed, resample=resample, threads=threads))
+
+    def _points(self, n: int, seed: int, resample: bool, threads: int) -> np.ndarray:
+        if n < 0:
+            raise ValueError(f"n must not be negative, not {n}")
+        if not resample:
+            return self._mixture.sample(n, seed)
+        return self._mixture.resample(self._needed("resampling").native, n, seed, threads)
+
+    def _own_scale(self, z: np.ndarray) -> np.ndarray:
+        if self._details.get("memory"):
+            return self._record.to_user_scale(z)
+        if self._details.get("variables"):
+            return self._needed("draws in the model's own variables").flat(z)
+        return z
+
+    def _by_variable(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+        values, at = {}, 0
+        for variable in self.variables:
+            values[variable.name] = flat[:, at : at + variable.size].reshape(len(flat), *variable.shape)
+            at += variable.size
+        return values
+
+    def _needed(self, what: str) -> Target:
+        if self._target is None:
+            raise ValueError(f"{what} need the target of the fit: give it to natmix.load(dir, target)")
+        return self._target
+
+    def with_target(self, target: Target) -> Posterior:
+        """The same posterior together with its target, after it was loaded or unpickled without."""
+        if target.dim != self.dim:
+            raise ValueError(f"the target has dimension {target.dim}, the posterior {self.dim}")
+        return Posterior(self._record, target)
+
+    # For people
+
+    def summary(self) -> Summary:
+        """Mean, standard deviation and quantiles of each parameter.
+
+        >>> import natmix
+        >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=1, names=["a"], components=1)
+        >>> post.summary().columns
+        ('mean', 'sd', 'q05', 'q50', 'q95')
+        """
+        return Summary.of(self._report["parameters"])
+
+    def __repr__(self) -> str:
+        k = self.components
+        lines = [
+            self.verdict,
+            *(f"  - {reason}" for reason in self.reasons),
+            f"ELBO {self.elbo:.4f} ± {self.elbo_se:.4f}   log evidence {self.log_evidence:.4f} ± "
+            f"{self.log_evidence_se:.4f}   k-hat {self.k_hat:.2f}   {k} Gaussian{'' if k == 1 else 's'}   "
+            f"{self.evals} evaluations, {self.seconds:.2f} s",
+            "",
+            str(self.summary()),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.report_html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:56rem;border:0" title="natmix"></iframe>'
+
+    def report_html(self) -> str:
+        """The page of the report, with its pictures: what ``natmix report`` writes."""
+        return self._record.html()
+
+    def plot(self, names: list[str] | None = None, *, n: int = 2000) -> Any:
+        """Marginals and pairs of some parameters, with matplotlib; returns the figure."""
+        from ._plot import plot
+
+        return plot(self, names, n)
+
+    # Models with data
+
+    def predict(self, X: Any, *, draws: int = 1000, seed: int = 1, threads: int = 0, **columns: Any) -> dict[str, np.ndarray]:
+        """Predictions of a regression for new rows.
+
+        Arrays by name: ``probability``, ``sd`` and ``entropy`` for outcomes 0 and 1; ``mean``, ``sd`` and quantiles for
+        numbers; ``mean`` and ``sd`` for counts; ``probability (n, classes)`` and ``entropy`` for classes. ``columns`` are the
+        offset or exposure of the new rows, if the model has one.
+        """
+        memory = self._details.get("memory")
+        if not memory:
+            raise ValueError("this posterior is not that of a regression: there is nothing to predict")
+        encoding = memory["encoding"]
+        names = [feature["column"] for feature in encoding["features"]]
+        categorical = {f["column"]: f["coding"]["levels"]["levels"] for f in encoding["features"] if "levels" in f["coding"]}
+        table = Table.of(X, names, categorical)
+        for role in ("offset", "exposure"):
+            if encoding.get(role):
+                if columns.get(role) is None:
+                    raise ValueError(f"the model has an {role}: give predict(X, {role}=...)")
+                table.add(encoding[role], columns.pop(role))
+        if any(value is not None for value in columns.values()):
+            raise TypeError(f"the model has no {', '.join(sorted(columns))}")
+        return self._record.predict(self._mixture.sample(draws, seed), table.values(), table.names, table.levels, threads)
+
+    # Elsewhere
+
+    def to_arviz(self, n: int | None = None, *, seed: int | None = None, log_likelihood: bool = True) -> Any:
+        """Draws for ArviZ: a DataTree, or InferenceData where only an older ArviZ is installed.
+
+        Groups: ``posterior``; ``sample_stats`` with ``log_q``, the ``component`` of each draw and, where the target is at hand,
+        ``log_p``; ``log_likelihood`` where the model has rows.
+        """
+        from ._arviz import to_arviz
+
+        return to_arviz(self, n, seed, log_likelihood)
+
+    def save(self, dir: str | os.PathLike[str]) -> None:
+        """Writes the files that the command line writes: posterior, report, trace, draws and the page."""
+        from ._arviz import row_log_likelihood
+
+        self._record.save(os.fspath(dir), row_log_likelihood(self))
+
+    def __reduce__(self) -> Any:
+        return _restore, self._record.parts()
+
+
+def load(dir: str | os.PathLike[str], target: Target | None = None) -> Posterior:
+    """Reads what :meth:`Posterior.save` or the command line left in a folder. Nothing in it is ever executed.
+
+    ``target`` is needed for what must evaluate the model again: resampling, and draws in the own variables of PyMC and
+    NumPyro models.
+    """
+    post = Posterior(_natmix.Record.load(os.fspath(dir)))
+    return post if target is None else post.with_target(target)
+
+
+def _restore(*parts: Any) -> Posterior:
+    return Posterior(_natmix.Record.from_parts(*parts))
+
+
+def _number(value: float | None) -> float:
+    """JSON has no NaN: null stands for it."""
+    return math.nan if value is None else value
+
+
+def _label(value: Any) -> Any:
+    """A coordinate in JSON: a number or text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, (int, float, str, bool)) else str(value)

@@ -1,0 +1,67 @@
+"""Progress in terminals and notebooks: one line that is written over."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import Any
+
+
+class Progress:
+    """Shows ELBO, components, evaluations and time while a fit runs."""
+
+    def __init__(self, most: int | None, notebook: bool):
+        self.most = most
+        self.display: Any = None
+        self.notebook = notebook
+        self.shown = False
+
+    @classmethod
+    def wanted(cls, progress: bool | None, most: int | None) -> Any:
+        """A progress line, or nothing: by default it is shown where somebody can see it."""
+        notebook = _in_notebook()
+        if progress is None:
+            progress = notebook or bool(getattr(sys.stderr, "isatty", lambda: False)())
+        return cls(most, notebook) if progress else nullcontext(None)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __call__(self, iteration: int, evals: int, seconds: float, elbo: float, se: float, components: int) -> None:
+        of = f"/{self.most}" if self.most else ""
+        plural = "" if components == 1 else "s"
+        line = (
+            f"natmix: ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}  "
+            f"{evals}{of} evaluations  {iteration} iterations  {seconds:.1f} s"
+        )
+        self._show(line)
+
+    def _show(self, line: str) -> None:
+        if self.notebook:
+            from IPython.display import display
+
+            data = {"text/plain": line}
+            if self.display is None:
+                self.display = display(data, raw=True, display_id=True)
+            else:
+                self.display.update(data, raw=True)
+        else:
+            sys.stderr.write("\r\x1b[2K" + line)
+            sys.stderr.flush()
+        self.shown = True
+
+    def __exit__(self, *exc: object) -> None:
+        if not self.shown:
+            return
+        if self.notebook:
+            self.display.update({"text/plain": ""}, raw=True)
+        else:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+def _in_notebook() -> bool:
+    """Whether output goes to a notebook; IPython is not imported for it."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,186 @@
+"""What is to be inferred: a log density over R^d, with what is known about its variables."""
+
+from __future__ import annotations
+
+import contextvars
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _natmix
+
+Init = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a model, on its own scale.
+
+    >>> Variable("theta", (2,), ("school",)).parameter_names({"school": ["a", "b"]})
+    ['theta[a]', 'theta[b]']
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dims: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Numbers that it takes."""
+        return int(np.prod(self.shape, dtype=int))
+
+    def parameter_names(self, coords: Mapping[str, Sequence[Any]] | None = None) -> list[str]:
+        """A name for each number, with labels where the dimension has coordinates."""
+        if not self.shape:
+            return [self.name]
+        labels = []
+        for axis, length in enumerate(self.shape):
+            dim = self.dims[axis] if axis < len(self.dims) else None
+            known = list((coords or {}).get(dim, [])) if dim else []
+            labels.append([str(x) for x in known] if len(known) == length else [str(i) for i in range(length)])
+        return [f"{self.name}[{', '.join(labels[a][i] for a, i in enumerate(index))}]" for index in np.ndindex(*self.shape)]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A log density over R^d for :func:`natmix.fit`.
+
+    Made by :func:`natmix.from_callable`, :func:`natmix.from_jax`, :func:`natmix.from_numpyro`, :func:`natmix.from_pymc`
+    and the classes in :mod:`natmix.models`. The posterior is fitted in R^d; ``constrain`` takes its draws to the model's own
+    variables.
+    """
+
+    native: _natmix.Target
+    #: What it is, in a few words.
+    kind: str = "Python function"
+    what: str = "a Python function"
+    #: The model's own variables, in the order of the columns of a draw.
+    variables: tuple[Variable, ...] = ()
+    #: Labels along the dimensions of the variables.
+    coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    #: From points ``(n, d)`` to the variables, each ``(n, *shape)``; none if the points are the variables.
+    constrain: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
+    #: What was observed, with the dimensions of its log likelihood.
+    observed: tuple[Variable, ...] = ()
+    #: Log likelihood of each observation, by name, each ``(n, *shape)``.
+    log_likelihood: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
+    #: Where a start may be drawn from: mean and standard deviation.
+    init: Init | None = None
+    #: Whether the posterior is known to have one mode.
+    one_mode: bool = False
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the space that is fitted."""
+        return self.native.dim
+
+    def log_p(self, z: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Values ``(n,)`` and gradients ``(n, d)`` of the log density at points ``(n, d)``.
+
+        >>> import numpy as np
+        >>> target = from_callable(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=2)
+        >>> target.log_p(np.ones((1, 2)))
+        (array([-1.]), array([[-1., -1.]]))
+        """
+        return self.native.evaluate(z)
+
+    def parameter_names(self) -> list[str]:
+        """A name for each column of a draw on the variables' own scale."""
+        if self.constrain is None:
+            return self.native.parameter_names
+        return [name for variable in self.variables for name in variable.parameter_names(self.coords)]
+
+    def flat(self, z: np.ndarray) -> np.ndarray:
+        """Points ``(n, d)`` to draws ``(n, p)`` on the variables' own scale."""
+        if self.constrain is None:
+            raise ValueError("this target has no scale of its own")
+        values = self.constrain(z)
+        columns = [np.asarray(values[v.name], dtype=float).reshape(len(z), v.size) for v in self.variables]
+        return np.concatenate(columns, axis=1) if columns else np.empty((len(z), 0))
+
+
+def from_callable(
+    f: Callable[..., Any],
+    dim: int,
+    *,
+    init: Init | None = None,
+    names: Sequence[str] | None = None,
+    gradient: str = "auto",
+) -> Target:
+    """A target from a function of points ``(n, d)``, one a row.
+
+    The function returns ``log_p`` of shape ``(n,)``; or a tuple ``(log_p, grad)`` with gradients ``(n, d)``; or a tuple
+    ``(log_p, grad, hessian)`` with Hessians ``(n, d, d)`` or their diagonals ``(n, d)``. A method ``curvature`` of ``f``, if it
+    has one, gives the Hessians instead, and is called only when a method needs them. A point that cannot be evaluated is NaN,
+    one of zero density minus infinity.
+
+    The function is called once an iteration with all points, in a thread that is not the caller's. The array is its own: it
+    may write in it or keep it.
+
+    Parameters
+    ----------
+    f : callable
+    dim : int
+        Dimension ``d``.
+    init : (mean, sd), optional
+        Where a start may be drawn from: numbers, or arrays of length ``d``.
+    names : sequence of str, optional
+        A name for each coordinate.
+    gradient : {"auto", "numerical", "none"}
+        What to do with a function that returns values only: ``"numerical"`` takes central differences (``2 d + 1`` points for
+        each one), ``"none"`` leaves black-box variational inference (``method="bbvi"``). ``"auto"`` is numerical, with a
+        warning that says so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> target = from_callable(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=2, names=["a", "b"])
+    >>> target.dim, target.parameter_names()
+    (2, ['a', 'b'])
+    """
+    if not callable(f):
+        raise TypeError(f"the target must be callable, not {type(f).__name__}")
+    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim < 1:
+        raise ValueError(f"dim must be a positive whole number, not {dim!r}")
+    if gradient not in ("auto", "numerical", "none"):
+        raise ValueError(f"gradient must be 'auto', 'numerical' or 'none', not {gradient!r}")
+    names = [f"z{i}" for i in range(dim)] if names is None else [str(name) for name in names]
+    if len(names) != dim:
+        raise ValueError(f"{len(names)} names for {dim} dimensions")
+    returned = f(_probe(int(dim), init))
+    if isinstance(returned, list):
+        raise TypeError("the target returned a list: return an array, or a tuple (log_p, grad)")
+    parts = returned if isinstance(returned, tuple) else (returned,)
+    curvature_function = getattr(f, "curvature", None)
+    curvature = None
+    if curvature_function is not None:
+        curvature = "full" if np.ndim(curvature_function(_probe(int(dim), init))) == 3 else "diag"
+    elif len(parts) > 2:
+        curvature = "full" if np.ndim(parts[2]) == 3 else "diag"
+    if len(parts) > 1:
+        gradient = "given"
+    elif gradient == "auto":
+        from ._posterior import NatmixWarning
+
+        warnings.warn(
+            f"the target returns values only: gradients are taken numerically, at {2 * dim + 1} points for each one "
+            "(return (log_p, grad), use natmix.from_jax, or say gradient='none' and method='bbvi')",
+            NatmixWarning,
+            stacklevel=3,
+        )
+        gradient = "numerical"
+    native = _natmix.Target.callable(f, contextvars.copy_context(), names, gradient, curvature, curvature_function)
+    # Says at once what is wrong with shapes and types.
+    native.evaluate(_probe(int(dim), init))
+    what = getattr(f, "__name__", type(f).__name__)
+    what = "a Python function" if what == "<lambda>" else f"the function `{what}`"
+    return Target(native, what=what, init=init)
+
+
+def _probe(dim: int, init: Init | None) -> np.ndarray:
+    """Two points where a start may be."""
+    mean, sd = (0.0, 1.0) if init is None else init
+    return np.broadcast_to(np.asarray(mean, dtype=float), (dim,)) + np.array([[0.0], [0.1]]) * np.asarray(sd, dtype=float)

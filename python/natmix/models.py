@@ -1,0 +1,163 @@
+"""Built-in models: no Python in the loop.
+
+The same priors and the same numbers as on the command line: features are centred and scaled and an intercept is added unless
+told otherwise, ``prior_sd`` applies to the columns as they are fitted, and results are on the user's own scale.
+
+>>> import numpy as np, natmix
+>>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]] * 5), np.array([0, 1, 0, 1] * 5)
+>>> post = natmix.fit(natmix.models.Logistic(X, y, names=["age"]), components=5)
+>>> post.parameter_names
+['(intercept)', 'age']
+>>> float(post.predict([[2.5]])["probability"][0]) > 0.5
+True
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _natmix
+from ._table import Table
+from ._target import Target
+
+__all__ = ["Density", "Linear", "Logistic", "Poisson", "Softmax"]
+
+
+def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[str, Any]) -> Target:
+    table = Table.of(X, options["names"])
+    features = len(table.names)
+    roles = {}
+    for role, column in {"outcome": y, **given}.items():
+        if column is None:
+            continue
+        name = "y" if role == "outcome" else role
+        name = str(getattr(column, "name", None) or name)
+        while name in table.names:
+            name += "'"
+        table.add(name, column)
+        roles[role] = name
+    if options["noise_sd"] is not None and not options["noise_sd"] > 0:
+        raise ValueError(f"noise_sd must be positive, not {options['noise_sd']}")
+    if not options["prior_sd"] > 0:
+        raise ValueError(f"prior_sd must be positive, not {options['prior_sd']}")
+    native = _natmix.Target.regression(
+        kind,
+        table.values(),
+        table.names,
+        table.levels,
+        roles["outcome"],
+        roles.get("offset"),
+        roles.get("exposure"),
+        roles.get("weights"),
+        bool(options["standardize"]),
+        bool(options["intercept"]),
+        float(options["prior_sd"]),
+        options["noise_sd"],
+    )
+    plural = "" if features == 1 else "s"
+    what = f"a {kind} regression of `{roles['outcome']}` on {features} column{plural} ({native.rows} rows)"
+    return Target(native, kind=kind, what=what, one_mode=True)
+
+
+def Logistic(
+    X: Any,
+    y: Any,
+    *,
+    prior_sd: float = 2.5,
+    standardize: bool = True,
+    intercept: bool = True,
+    weights: Any = None,
+    offset: Any = None,
+    names: Sequence[str] | None = None,
+) -> Target:
+    """Logistic regression: outcomes 0 and 1, or two levels.
+
+    Parameters
+    ----------
+    X : array (n, k) or data frame
+        Features; columns of a data frame that are not numbers are one-hot encoded.
+    y : array (n,)
+        Outcomes.
+    prior_sd : float
+        Prior standard deviation of the coefficients, as fitted; the intercept's is ten times that.
+    standardize, intercept : bool
+        Whether features are centred and scaled, and whether there is an intercept.
+    weights, offset : array (n,), optional
+        How often each row counts; what is added to the linear predictor.
+    names : sequence of str, optional
+        Names of the columns.
+    """
+    options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=None)
+    return _regression("logistic", X, y, {"offset": offset, "weights": weights}, options)
+
+
+def Linear(
+    X: Any,
+    y: Any,
+    *,
+    prior_sd: float = 2.5,
+    noise_sd: float | None = None,
+    standardize: bool = True,
+    intercept: bool = True,
+    weights: Any = None,
+    offset: Any = None,
+    names: Sequence[str] | None = None,
+) -> Target:
+    """Linear regression, with unknown noise (half-Cauchy(5) prior on the fitted scale) unless ``noise_sd`` is given.
+
+    The other parameters are those of :func:`Logistic`.
+    """
+    options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=noise_sd)
+    return _regression("linear", X, y, {"offset": offset, "weights": weights}, options)
+
+
+def Poisson(
+    X: Any,
+    y: Any,
+    *,
+    prior_sd: float = 2.5,
+    standardize: bool = True,
+    intercept: bool = True,
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    names: Sequence[str] | None = None,
+) -> Target:
+    """Poisson regression of counts; the logarithm of ``exposure`` is added to the linear predictor.
+
+    The other parameters are those of :func:`Logistic`.
+    """
+    options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=None)
+    return _regression("poisson", X, y, {"offset": offset, "exposure": exposure, "weights": weights}, options)
+
+
+def Softmax(
+    X: Any,
+    y: Any,
+    *,
+    prior_sd: float = 2.5,
+    standardize: bool = True,
+    intercept: bool = True,
+    weights: Any = None,
+    offset: Any = None,
+    names: Sequence[str] | None = None,
+) -> Target:
+    """Softmax regression: outcomes 0, 1, ..., or several levels; the first class is the reference.
+
+    The other parameters are those of :func:`Logistic`.
+    """
+    options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=None)
+    return _regression("softmax", X, y, {"offset": offset, "weights": weights}, options)
+
+
+def Density(spec: Mapping[str, Any] | str) -> Target:
+    """An analytic density, from the JSON that ``natmix fit density --spec`` reads (text, or the same as a dictionary).
+
+    >>> spec = {"kind": "funnel", "dim": 2, "sd0": 1.0, "init": {"mean": 0.0, "sd": 1.0}}
+    >>> Density(spec).dim
+    2
+    """
+    native = _natmix.Target.density(spec if isinstance(spec, str) else json.dumps(spec))
+    return Target(native, kind="density", what=f"a density of dimension {native.dim}")

@@ -1,0 +1,98 @@
+//! Arrays across the border: what Python hands over is checked for type and shape before a number is read.
+
+use natmix::Error;
+use numpy::{PyArray1, PyArray2, PyArray3, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+/// Numbers of the given shape; only what is not a plain array of doubles is converted.
+pub fn numbers<'py>(value: &Bound<'py, PyAny>, what: &str, shape: &[usize]) -> PyResult<PyReadonlyArrayDyn<'py, f64>> {
+    let array = doubles(value, what)?;
+    if array.shape() != shape {
+        let message = format!("{what} has shape {}, expected {}", tuple(array.shape()), tuple(shape));
+        return Err(PyValueError::new_err(message));
+    }
+    Ok(array)
+}
+
+/// Numbers of any shape, in C order.
+pub fn doubles<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<PyReadonlyArrayDyn<'py, f64>> {
+    if let Ok(array) = value.cast::<PyArrayDyn<f64>>()
+        && array.is_c_contiguous()
+    {
+        return Ok(array.try_readonly()?);
+    }
+    let py = value.py();
+    let numpy = numpy(py)?;
+    let array = numpy.call_method1("asarray", (value,))?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    if !matches!(&kind[..], "f" | "i" | "u" | "b") {
+        let dtype = array.getattr("dtype")?.str()?;
+        return Err(PyTypeError::new_err(format!("{what} has dtype {dtype}, expected real numbers")));
+    }
+    let options = PyDict::new(py);
+    options.set_item("dtype", "float64")?;
+    let array = numpy.call_method("ascontiguousarray", (array,), Some(&options))?;
+    // A number alone becomes an array of one: its own shape says what it was.
+    let array = array.call_method1("reshape", (value_shape(value, &array)?,))?;
+    Ok(array.cast::<PyArrayDyn<f64>>()?.try_readonly()?)
+}
+
+fn value_shape<'py>(value: &Bound<'py, PyAny>, array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    numpy(value.py())?.call_method1("shape", (value,)).or_else(|_| array.getattr("shape"))
+}
+
+/// Points, one a row.
+pub fn points<'py>(value: &Bound<'py, PyAny>, what: &str, dim: usize) -> PyResult<PyReadonlyArrayDyn<'py, f64>> {
+    let array = doubles(value, what)?;
+    match array.shape() {
+        [_, d] if *d == dim => Ok(array),
+        shape => Err(PyValueError::new_err(format!("{what} has shape {}, expected (n, {dim})", tuple(shape)))),
+    }
+}
+
+/// The numbers of a checked array.
+pub fn slice<'a>(array: &'a PyReadonlyArrayDyn<'_, f64>) -> PyResult<&'a [f64]> {
+    array.as_slice().map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// A new array of one dimension.
+pub fn vector<'py>(py: Python<'py>, values: Vec<f64>) -> Bound<'py, PyArray1<f64>> {
+    PyArray1::from_vec(py, values)
+}
+
+/// A new array of rows.
+pub fn rows<'py>(py: Python<'py>, values: Vec<f64>, columns: usize) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let n = values.len() / columns.max(1);
+    PyArray1::from_vec(py, values).reshape([n, columns])
+}
+
+/// A new array of square matrices.
+pub fn matrices<'py>(py: Python<'py>, values: Vec<f64>, dim: usize) -> PyResult<Bound<'py, PyArray3<f64>>> {
+    let n = values.len() / (dim * dim).max(1);
+    PyArray1::from_vec(py, values).reshape([n, dim, dim])
+}
+
+/// NumPy, found once.
+fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static NUMPY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    Ok(NUMPY.get_or_try_init(py, || py.import("numpy").map(Bound::unbind))?.bind(py))
+}
+
+/// A shape as Python writes it.
+pub fn tuple(shape: &[usize]) -> String {
+    match shape {
+        [one] => format!("({one},)"),
+        _ => format!("({})", shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Runs work of the engine without the interpreter, in threads of its own: a pool that outlives a call would not survive a
+/// fork.
+pub fn in_pool<T: Send>(py: Python<'_>, threads: usize, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| PyValueError::new_err(format!("could not start {threads} threads: {error}")))?;
+    py.detach(|| pool.install(work)).map_err(crate::errors::raise)
+}

@@ -1,0 +1,239 @@
+//! What can be fitted, as Python holds it.
+
+use crate::arrays::{in_pool, points, rows, slice, vector};
+use crate::callable::{Callable, Gradient};
+use crate::compiled::Compiled;
+use crate::errors::raise;
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape};
+use natmix::targets::Spec;
+use natmix_models::{DesignOptions, Draws, OutcomeKind, Study, Table};
+use numpy::{PyArray1, PyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Values and gradients.
+type ValueAndGrad<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>);
+
+/// Points of one task.
+const CHUNK: usize = 64;
+
+/// A target of the engine.
+#[pyclass(frozen, module = "natmix._natmix")]
+pub struct Target {
+    pub kind: Kind,
+    /// Set to end a run at once.
+    pub abort: Arc<AtomicBool>,
+}
+
+/// The kinds of targets.
+pub enum Kind {
+    Callable(Callable),
+    Compiled(Compiled),
+    Study(Box<Study>),
+    Density { target: Box<dyn natmix::target::Target + Send>, init: (Vec<f64>, Vec<f64>) },
+}
+
+impl Target {
+    fn new(kind: Kind) -> Self {
+        Self { kind, abort: Arc::default() }
+    }
+
+    /// The target of the engine.
+    pub fn engine(&self) -> &dyn natmix::target::Target {
+        match &self.kind {
+            Kind::Callable(target) => target,
+            Kind::Compiled(target) => target,
+            Kind::Study(target) => &**target,
+            Kind::Density { target, .. } => target,
+        }
+    }
+
+    /// The table and its regression, if it is one.
+    pub fn study(&self) -> Option<&Study> {
+        match &self.kind {
+            Kind::Study(study) => Some(study),
+            _ => None,
+        }
+    }
+}
+
+#[pymethods]
+impl Target {
+    /// A Python function of points `(n, dim)`.
+    #[staticmethod]
+    #[pyo3(signature = (function, context, names, gradient, curvature=None, curvature_function=None))]
+    fn callable(
+        function: Py<PyAny>,
+        context: Py<PyAny>,
+        names: Vec<String>,
+        gradient: &str,
+        curvature: Option<&str>,
+        curvature_function: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let gradient = match gradient {
+            "given" => Gradient::Given,
+            "numerical" => Gradient::Numerical,
+            "none" => Gradient::None,
+            other => return Err(PyValueError::new_err(format!("gradient: {other}"))),
+        };
+        let curvatures = match curvature {
+            None => Vec::new(),
+            Some("diag") => vec![(Curvature::Exact, Shape::Diag)],
+            Some(_) => vec![(Curvature::Exact, Shape::Full), (Curvature::Exact, Shape::Diag)],
+        };
+        let abort = Arc::new(AtomicBool::new(false));
+        let (dim, curvature) = (names.len(), curvature_function);
+        let callable =
+            Callable { function, curvature, curvatures, context, dim, names, gradient, abort: Arc::clone(&abort) };
+        Ok(Self { kind: Kind::Callable(callable), abort })
+    }
+
+    /// A compiled function at an address, with the signature that nutpie uses; `owner` keeps it alive.
+    #[staticmethod]
+    fn compiled(address: usize, user_data: usize, owner: Py<PyAny>, names: Vec<String>) -> PyResult<Self> {
+        if address == 0 {
+            return Err(PyValueError::new_err("the address of the compiled function is zero"));
+        }
+        // SAFETY: only `natmix.from_pymc` and `natmix.from_cfunc` come here, whose documentation asks for exactly this
+        // signature, and numba compiles to it; `owner` holds the compiled function.
+        #[allow(unsafe_code)]
+        let compiled = unsafe { Compiled::new(address, user_data, owner, names.len(), names) };
+        Ok(Self::new(Kind::Compiled(compiled)))
+    }
+
+    /// A regression: a table with named columns, the outcome among them.
+    #[staticmethod]
+    #[pyo3(signature = (kind, values, names, levels, outcome, offset, exposure, weights, standardize, intercept, prior_sd, noise_sd))]
+    #[allow(clippy::too_many_arguments)]
+    fn regression(
+        kind: &str,
+        values: &Bound<'_, PyAny>,
+        names: Vec<String>,
+        levels: BTreeMap<usize, Vec<String>>,
+        outcome: String,
+        offset: Option<String>,
+        exposure: Option<String>,
+        weights: Option<String>,
+        standardize: bool,
+        intercept: bool,
+        prior_sd: f64,
+        noise_sd: Option<f64>,
+    ) -> PyResult<Self> {
+        let kind = match kind {
+            "logistic" => OutcomeKind::Logistic,
+            "linear" => OutcomeKind::Linear,
+            "poisson" => OutcomeKind::Poisson,
+            "softmax" => OutcomeKind::Softmax,
+            other => return Err(PyValueError::new_err(format!("no model is called {other}"))),
+        };
+        let values = points(values, "the table", names.len())?;
+        let bad = |error: String| PyValueError::new_err(error);
+        let mut table =
+            Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(|error| bad(error.to_string()))?;
+        table.levels = levels;
+        let options = DesignOptions {
+            outcome: Some(outcome),
+            offset,
+            exposure,
+            weights,
+            standardize,
+            intercept,
+            ..DesignOptions::default()
+        };
+        let study = Study::new(table, &options, kind, prior_sd, noise_sd).map_err(|error| bad(error.to_string()))?;
+        Ok(Self::new(Kind::Study(Box::new(study))))
+    }
+
+    /// An analytic density from its JSON description.
+    #[staticmethod]
+    fn density(spec: &str) -> PyResult<Self> {
+        let spec = Spec::from_json(spec).map_err(raise)?;
+        let target = spec.target().map_err(raise)?;
+        Ok(Self::new(Kind::Density { target, init: (spec.init.mean, spec.init.sd) }))
+    }
+
+    /// Dimension of the space that is fitted.
+    #[getter]
+    fn dim(&self) -> usize {
+        self.engine().dim()
+    }
+
+    /// Names of the parameters on their own scale.
+    #[getter]
+    fn parameter_names(&self) -> Vec<String> {
+        self.engine().parameter_names()
+    }
+
+    /// What was odd about the data.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.study().map_or_else(Vec::new, |study| study.warnings.clone())
+    }
+
+    /// The prior in words.
+    #[getter]
+    fn priors(&self) -> Vec<String> {
+        self.study().map_or_else(Vec::new, |study| study.regression.prior().to_vec())
+    }
+
+    /// Rows of data, if there are any.
+    #[getter]
+    fn rows(&self) -> Option<usize> {
+        self.engine().num_rows()
+    }
+
+    /// `log p` and its gradient at points `(n, dim)`.
+    fn evaluate<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<ValueAndGrad<'py>> {
+        let (target, d) = (self.engine(), self.engine().dim());
+        let z = points(z, "z", d)?;
+        let z = slice(&z)?.to_vec();
+        let (mut log_p, mut grad) = (vec![0.0; z.len() / d], vec![0.0; z.len()]);
+        py.detach(|| {
+            let grad = target.has_gradient().then_some(&mut grad[..]);
+            let out = EvalOut { log_p: &mut log_p, grad, curv: None };
+            target.eval(Rows::All, Points::new(&z, d), out, &mut natmix::Scratch::default())
+        })
+        .map_err(|error| raise(error.into()))?;
+        Ok((vector(py, log_p), rows(py, grad, d)?))
+    }
+
+    /// `log p` alone at points `(n, dim)`, in chunks over threads of its own unless the target is a Python function.
+    fn values<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let (target, d) = (self.engine(), self.engine().dim());
+        let z = points(z, "z", d)?;
+        let z = slice(&z)?.to_vec();
+        let mut log_p = vec![0.0; z.len() / d];
+        in_pool(py, 0, || {
+            let chunk = if target.whole_batches() { log_p.len().max(1) } else { CHUNK };
+            log_p.par_chunks_mut(chunk).zip(z.par_chunks(chunk * d)).try_for_each(|(log_p, z)| {
+                let out = EvalOut { log_p, grad: None, curv: None };
+                target.eval(Rows::All, Points::new(z, d), out, &mut natmix::Scratch::default())
+            })?;
+            Ok(())
+        })?;
+        Ok(vector(py, log_p))
+    }
+
+    /// Log likelihoods `(n, rows)` of a regression's rows at points `(n, dim)`, in the outcome's own units.
+    fn log_likelihood<'py>(
+        &self,
+        py: Python<'py>,
+        z: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        let Some(study) = self.study() else { return Ok(None) };
+        let z = points(z, "z", self.engine().dim())?;
+        let z = slice(&z)?.to_vec();
+        let (model, scale) = (&study.regression, study.memory.encoding.outcome.as_ref().map_or(1.0, |o| o.scale));
+        let values = in_pool(py, 0, || {
+            let draws = Draws::new(model.kind(), model.inputs().features(), &z)?;
+            let mut values = draws.log_likelihood(model.inputs(), model.outcome())?;
+            values.iter_mut().for_each(|x| *x -= scale.ln());
+            Ok(values)
+        })?;
+        rows(py, values, model.inputs().rows()).map(Some)
+    }
+}

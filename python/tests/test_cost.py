@@ -1,0 +1,142 @@
+"""What the border costs: time of a call, time of an import, memory."""
+
+import gc
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import natmix
+import numpy as np
+import pytest
+
+DIM = 20
+RNG = np.random.default_rng(0)
+MEANS = RNG.normal(size=(3, DIM))
+#: Rows of a table, so that a call does the work of a small real one.
+TABLE = RNG.normal(size=(400, DIM))
+
+
+def three_modes(z):
+    """Gaussians around three means, times a logistic likelihood."""
+    away = z[:, None, :] - MEANS
+    terms = -0.5 * (away**2).sum(axis=2)
+    most = terms.max(axis=1, keepdims=True)
+    share = np.exp(terms - most)
+    total = share.sum(axis=1, keepdims=True)
+    value = (most + np.log(total))[:, 0]
+    grad = -(away * (share / total)[:, :, None]).sum(axis=1)
+    eta = z @ TABLE.T
+    value = value - np.logaddexp(0, eta).sum(axis=1) / 100
+    return value, grad - (1 / (1 + np.exp(-eta))) @ TABLE / 100
+
+
+class Timed:
+    """The same, with the time that it takes itself."""
+
+    seconds = 0.0
+
+    def __call__(self, z):
+        began = time.perf_counter()
+        answer = three_modes(z)
+        self.seconds += time.perf_counter() - began
+        return answer
+
+
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_a_callable_costs_little_more_than_its_own_time():
+    """Whole fit <= 1.1 (own time of the callable + the same iterations on a density that costs next to nothing in Rust)."""
+    settings = dict(components=5, seed=1, max_evals=15_000, tolerance=1e-300, threads=1, progress=False)
+    cheap = natmix.models.Density({"kind": "funnel", "dim": DIM, "sd0": 1.0, "init": {"mean": 0.0, "sd": 1.0}})
+    ratios = []
+    for _ in range(4):
+        timed = Timed()
+        target = natmix.from_callable(timed, DIM)
+        timed.seconds = 0.0
+        began = time.perf_counter()
+        post = natmix.fit(target, **settings)
+        whole = time.perf_counter() - began
+        began = time.perf_counter()
+        in_rust = natmix.fit(cheap, **settings)
+        engine = time.perf_counter() - began
+        assert in_rust.iterations == post.iterations
+        ratios.append(whole / (timed.seconds + engine))
+    print("whole / (callable + engine):", [round(r, 3) for r in ratios])
+    assert min(ratios) < 1.1
+
+
+def test_import_is_quick():
+    # Time of the processor, so that a busy machine does not count.
+    code = "import time; t = time.process_time(); import natmix; print(time.process_time() - t)"
+    times = []
+    for _ in range(7):
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        times.append(float(out.stdout))
+    print("import:", times)
+    assert min(times) < 0.2
+    heavy = (
+        "import sys, natmix; print(sorted({'jax', 'pymc', 'sklearn', 'matplotlib', 'pandas', 'arviz_base'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]", "the base package needs NumPy alone"
+
+
+def test_german_credit_is_quick():
+    folder = os.environ.get("NATMIX_DATA")
+    if not folder:
+        pytest.skip("NATMIX_DATA is not set: nothing to read")
+    code = """
+import sys, time, numpy as np
+values = np.loadtxt(sys.argv[1], delimiter=",", skiprows=1)
+began = time.process_time()
+import natmix
+natmix.fit(natmix.models.Logistic(values[:, :-1], values[:, -1]), components=sys.argv[2])
+print(time.process_time() - began)
+"""
+    path = os.path.join(folder, "classification", "german_credit.csv")
+    for components, most in (("auto", 0.5), ("1", 0.3)):
+        times = []
+        for _ in range(3):
+            out = subprocess.run([sys.executable, "-c", code, path, components], capture_output=True, text=True, check=True)
+            times.append(float(out.stdout))
+        print("german credit", components, times)
+        # NumPy was imported before the clock: its share is added.
+        assert min(times) + numpy_import() < most
+
+
+def numpy_import():
+    code = "import time; t = time.process_time(); import numpy; print(time.process_time() - t)"
+    times = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    return min(float(out.stdout) for out in times)
+
+
+def test_a_thousand_random_calls_leak_nothing():
+    """Memory comes back to what it was after the first 300 calls, up to 4 MB of slack: an array a call would be more."""
+    script = str(Path(__file__).with_name("random_calls.py"))
+    # Without an arena for each of the many threads, memory that is free is used again.
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
+    out = subprocess.run(
+        [sys.executable, script, "300", "500", "500"], capture_output=True, text=True, check=True, env=environment
+    )
+    first, *later = (float(line) for line in out.stdout.split())
+    print(f"resident after 300, 800 and 1300 calls: {first, *later} MB")
+    assert len(later) == 2 and min(later) < first + 4.0
+
+
+def test_objects_are_released():
+    """Functions, targets and arrays have no owner left after a fit."""
+    import weakref
+
+    class F:
+        def __call__(self, z):
+            self.last = z
+            return -0.5 * (z**2).sum(axis=1), -z
+
+    f = F()
+    watch = weakref.ref(f)
+    post = natmix.fit(f, dim=2, components=1)
+    array = weakref.ref(f.last)
+    del f, post
+    gc.collect()
+    assert watch() is None and array() is None

@@ -1,0 +1,58 @@
+"""The documentation runs: pages, the notebook, the README; and the API page is what the docstrings say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = sorted((REPOSITORY / "docs" / "python").glob("*.md")) + [REPOSITORY / "python" / "README.md", REPOSITORY / "README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.S | re.M)
+    namespace = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), namespace)
+    if page.stem.startswith("coming-from"):
+        assert blocks
+
+
+def test_notebook_runs():
+    nbformat = pytest.importorskip("nbformat")
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(REPOSITORY / "docs" / "python" / "tutorial.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    text = "".join(str(output) for cell in notebook.cells for output in cell.get("outputs", []))
+    assert "2 modes" in text and "k-hat" in text and "obs" not in text
+
+
+def test_api_page_is_up_to_date():
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "scripts" / "python-api"), "--check"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_examples_in_docstrings_run():
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--doctest-modules", "--pyargs", "natmix", "-p", "no:cacheprovider"],
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_stubs_are_what_the_engine_has():
+    done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "natmix._natmix"], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,70 @@
+"""The estimators, judged by scikit-learn itself."""
+
+import warnings
+
+import natmix
+import numpy as np
+import pytest
+from natmix.sklearn import BayesClassifier, BayesPoissonRegressor, BayesRegressor
+from sklearn.utils.estimator_checks import check_estimator
+
+COUNTS = "outcomes of a Poisson regression are counts, but this check has fractions"
+
+
+def checked(estimator, expected=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return check_estimator(estimator, expected_failed_checks=expected or {}, on_skip=None)
+
+
+@pytest.mark.parametrize("estimator", [BayesClassifier(), BayesRegressor()], ids=["classifier", "regressor"])
+def test_check_estimator(estimator):
+    results = checked(estimator)
+    assert len(results) > 40
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+    assert [result["check_name"] for result in results if result["status"] == "skipped"] == ["check_array_api_input"]
+
+
+def test_check_estimator_of_counts():
+    fractions = [
+        "check_n_features_in_after_fitting",
+        "check_regressors_train",
+        "check_regressor_data_not_an_array",
+        "check_regressors_no_decision_function",
+        "check_fit_idempotent",
+        "check_fit_check_is_fitted",
+        "check_n_features_in",
+    ]
+    results = checked(BayesPoissonRegressor(), {name: COUNTS for name in fractions})
+    for result in results:
+        if result["status"] == "xfail":
+            assert "is no count" in str(result["exception"])
+
+
+def test_weights_scale_and_probabilities():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 3)) * [1.0, 100.0, 0.01] + [5.0, -3.0, 0.0]
+    eta = (X[:, 0] - 5) - (X[:, 1] + 3) / 100
+    y = rng.random(300) < 1 / (1 + np.exp(-eta))
+    model = BayesClassifier().fit(X, y)
+    assert model.score(X, y) > 0.65 and model.posterior_.trusted
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    three = BayesClassifier().fit(X, np.where(y, "a", np.where(eta > 0, "b", "c")))
+    assert three.predict_proba(X).shape == (300, 3) and set(three.predict(X)) <= {"a", "b", "c"}
+
+
+def test_regression_predicts_with_an_error():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(200, 2))
+    y = 1000.0 + 50.0 * X[:, 0] + rng.normal(size=200) * 10.0
+    mean, sd = BayesRegressor().fit(X, y).predict([[0.0, 0.0], [1.0, 0.0]], return_std=True)
+    np.testing.assert_allclose(mean, [1000.0, 1050.0], atol=3.0)
+    np.testing.assert_allclose(sd, 10.0, rtol=0.15)
+    counts = rng.poisson(np.exp(1.0 + 0.5 * X[:, 0]))
+    mean = BayesPoissonRegressor().fit(X, counts).predict([[0.0, 0.0]])
+    np.testing.assert_allclose(mean, np.exp(1.0), rtol=0.1)
+
+
+def test_more_coefficients_than_rows_is_said():
+    with pytest.warns(natmix.NatmixWarning, match="the noise cannot be inferred"):
+        BayesRegressor().fit(np.eye(3), [1.0, 2.0, 4.0])
