@@ -40,6 +40,9 @@ pub enum Command {
     /// Write the page of pictures again, from what a fit saved
     #[command(after_help = "Example:\n  natmix report fit")]
     Report(ReportArgs),
+    /// Run the automatic mixture on targets with known answers, every seed; needs the folder that NATMIX_DATA names
+    #[command(after_help = "Example:\n  NATMIX_DATA=data natmix bench --targets gmm20,star --seeds 3")]
+    Bench(BenchArgs),
     /// List every method, draw plan, estimator and rule, one line each
     #[command(after_help = "Example:\n  natmix methods | grep draws")]
     Methods,
@@ -95,6 +98,23 @@ pub struct DemoArgs {
     /// No progress
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// `natmix bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Only these targets [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub targets: Vec<String>,
+    /// Seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// Threads; never changes a result [default: one a core]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub threads: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `natmix fit`. What is not given comes from `--config`, and then from the defaults named here.
@@ -173,7 +193,7 @@ pub struct FitArgs {
     /// Draw plan: independent, antithetic, orthogonal, cubature, auto [default: auto: the method's]
     #[arg(long, value_name = "PLAN", help_heading = "Run")]
     pub draws: Option<String>,
-    /// Points a component and iteration [default: at least 40; for cubature with full covariances at least twice the dimension]
+    /// Points a component and iteration; auto chooses for itself [default: at least 40; for cubature with full covariances at least twice the dimension]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub draws_per_component: Option<usize>,
     /// The entropy trick: on, off, fitted [default: fitted]
@@ -185,7 +205,7 @@ pub struct FitArgs {
     /// Nats of expected gain below which the run stops [default: 0.01]
     #[arg(long, value_name = "X", help_heading = "Run")]
     pub tolerance: Option<f64>,
-    /// Most evaluations of the target [default: no limit]
+    /// Most evaluations of the target [default: 100000 for auto unless --max-seconds is given, else no limit]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub max_evals: Option<u64>,
     /// Most seconds of fitting [default: no limit]

@@ -42,6 +42,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Sample(args) => commands::sample::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Demo(args) => commands::demo::run(args),
+        Command::Bench(args) => commands::bench::run(args),
         Command::Methods => {
             folder::print(&commands::methods::list())?;
             Ok(ExitCode::SUCCESS)

@@ -175,11 +175,7 @@ impl Shared {
         mean /= total;
         let variance: f64 = usable().map(|(w, b)| ((w - most).exp() / total * (b - mean)).powi(2)).sum();
         let factor = count as f64 / (count as f64 - 1.0);
-        Whole {
-            elbo: mean,
-            se: (variance * factor).sqrt(),
-            dropped: (self.residual.len() - count) as u64,
-        }
+        Whole { elbo: mean, se: (variance * factor).sqrt(), dropped: (self.residual.len() - count) as u64 }
     }
 }
 
