@@ -215,11 +215,11 @@ fn first_state(
         !stop && config.max_seconds.is_none_or(|most| seconds < most)
     };
     let limit = budget(config).map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
-    let mut evaluator = Evaluator { target, scratch, evals: 0, limit, go_on: &mut go_on };
+    let mut evaluator = Evaluator { target, scratch, evals: 0, dropped: 0, limit, go_on: &mut go_on };
     let most = most_components(config);
     let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
     let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;
-    let evals = evaluator.evals;
+    let (evals, dropped) = (evaluator.evals, evaluator.dropped);
     let mut modes: Vec<&Found> = search.modes.iter().collect();
     modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
     let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
@@ -234,7 +234,10 @@ fn first_state(
         masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
     }
     let mut state = begin(Mixture::new(&masses, components)?, summary, config);
-    state.evals = evals;
+    (state.evals, state.dropped) = (evals, dropped);
+    if search.modes.is_empty() {
+        state.barren.1 = evals;
+    }
     state.seconds = clock.elapsed().as_secs_f64();
     Ok(state)
 }
@@ -421,16 +424,16 @@ impl Runner<'_> {
             target: self.target,
             scratch: &self.scratch,
             evals: self.state.evals,
+            dropped: self.state.dropped,
             limit: u64::MAX,
             go_on: &mut always,
         };
         let (seed, iteration) = (self.config.seed, self.state.iteration);
         self.shared.draw(&mut evaluator, &self.state.mixture, &phase.counts, seed, iteration)?;
         let points = evaluator.evals - self.state.evals;
-        self.state.evals = evaluator.evals;
+        (self.state.evals, self.state.dropped) = (evaluator.evals, evaluator.dropped);
         self.shared.view(&self.state.mixture, &mut self.views, &self.scratch);
         let whole = self.shared.whole();
-        self.state.dropped += whole.dropped;
         if whole.elbo.is_finite() {
             self.state.barren = (0, 0);
         } else {

@@ -13,6 +13,8 @@ pub(crate) struct Evaluator<'a> {
     pub target: &'a dyn Target,
     pub scratch: &'a ScratchPool,
     pub evals: u64,
+    /// Points that could not be used.
+    pub dropped: u64,
     /// Most evaluations of what is going on now.
     pub limit: u64,
     /// Whether to go on: asked before each evaluation of a search, so that a cancelled run ends soon.
@@ -25,22 +27,27 @@ impl Evaluator<'_> {
         self.evals.saturating_add(count as u64) <= self.limit && (self.go_on)(self.evals)
     }
 
-    /// Values and gradients at `z`. A point that cannot be evaluated gets a value that is not finite.
+    /// Values and gradients at `z`. A point that cannot be evaluated gets NaN.
     pub fn evaluate(&mut self, z: &[f64], log_p: &mut [f64], grad: &mut [f64]) -> Result<(), Error> {
         let d = self.target.dim();
         self.evals += log_p.len() as u64;
         let (target, scratch) = (self.target, self.scratch);
         if target.whole_batches() {
             let out = EvalOut { log_p, grad: Some(grad), curv: None };
-            return Ok(scratch.with(|scratch| target.eval(Rows::All, Points::new(z, d), out, scratch))?);
-        }
-        z.par_chunks(CHUNK * d)
-            .zip(log_p.par_chunks_mut(CHUNK))
-            .zip(grad.par_chunks_mut(CHUNK * d))
-            .try_for_each(|((z, log_p), grad)| {
+            scratch.with(|scratch| target.eval(Rows::All, Points::new(z, d), out, scratch))?;
+        } else {
+            let tasks = z.par_chunks(CHUNK * d).zip(log_p.par_chunks_mut(CHUNK)).zip(grad.par_chunks_mut(CHUNK * d));
+            tasks.try_for_each(|((z, log_p), grad)| {
                 let out = EvalOut { log_p, grad: Some(grad), curv: None };
                 scratch.with(|scratch| target.eval(Rows::All, Points::new(z, d), out, scratch))
-            })
-            .map_err(Error::from)
+            })?;
+        }
+        for (log_p, grad) in log_p.iter_mut().zip(grad.chunks_exact(d)) {
+            if !(log_p.is_finite() && grad.iter().all(|g| g.is_finite())) {
+                *log_p = f64::NAN;
+                self.dropped += 1;
+            }
+        }
+        Ok(())
     }
 }

@@ -102,6 +102,10 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
 /// Deletes components that have nothing to say, beyond `most` the lightest, and light ones that together weigh no more
 /// than `share`.
 pub(crate) fn prune(state: &mut State, most: usize, share: f64) -> Result<(), Error> {
+    let light = state.mixture.log_weights().iter().any(|w| *w < LEAST_WEIGHT.ln());
+    if !light && state.mixture.len() <= most && share <= 0.0 {
+        return Ok(());
+    }
     let weights = state.mixture.weights();
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));

@@ -33,6 +33,7 @@ pub(crate) struct Shared {
     log_q: Vec<f64>,
     /// `log n s(z)`.
     log_s: Vec<f64>,
+    log_counts: Vec<f64>,
     /// `b = log p - log q`, and its gradient.
     residual: Vec<f64>,
     grad_residual: Vec<f64>,
@@ -43,8 +44,6 @@ pub(crate) struct Shared {
 pub(crate) struct Whole {
     pub elbo: f64,
     pub se: f64,
-    /// Points that could not be used.
-    pub dropped: u64,
 }
 
 impl Shared {
@@ -90,11 +89,13 @@ impl Shared {
     /// Evaluates the mixture at all points.
     fn mix(&mut self, q: &Mixture, counts: &[usize], scratch: &ScratchPool) {
         let (d, count) = (q.dim(), q.len());
-        let log_counts: Vec<f64> = counts.iter().map(|&n| (n as f64).ln()).collect();
+        self.log_counts.clear();
+        self.log_counts.extend(counts.iter().map(|&n| (n as f64).ln()));
+        let log_counts = &self.log_counts;
         let tasks = self
             .z
             .par_chunks(CHUNK * d)
-            .zip(self.log_p.par_chunks_mut(CHUNK).zip(self.grad.par_chunks(CHUNK * d)))
+            .zip(self.log_p.par_chunks(CHUNK).zip(self.grad.par_chunks(CHUNK * d)))
             .zip(self.log_n.par_chunks_mut(CHUNK * count))
             .zip(self.log_q.par_chunks_mut(CHUNK).zip(self.log_s.par_chunks_mut(CHUNK)))
             .zip(self.residual.par_chunks_mut(CHUNK).zip(self.grad_residual.par_chunks_mut(CHUNK * d)));
@@ -120,9 +121,6 @@ impl Shared {
                     log_s[i] = most[i] + sum[i].ln();
                     log_q[i] = block.log_q[i];
                     let gradient = &grad[i * d..(i + 1) * d];
-                    if gradient.iter().any(|g| !g.is_finite()) {
-                        log_p[i] = f64::NAN;
-                    }
                     residual[i] = log_p[i] - log_q[i];
                     for (j, (to, g)) in grad_residual[i * d..(i + 1) * d].iter_mut().zip(gradient).enumerate() {
                         *to = g - block.grad[j * stride + i];
@@ -175,7 +173,7 @@ impl Shared {
         mean /= total;
         let variance: f64 = usable().map(|(w, b)| ((w - most).exp() / total * (b - mean)).powi(2)).sum();
         let factor = count as f64 / (count as f64 - 1.0);
-        Whole { elbo: mean, se: (variance * factor).sqrt(), dropped: (self.residual.len() - count) as u64 }
+        Whole { elbo: mean, se: (variance * factor).sqrt() }
     }
 }
 
