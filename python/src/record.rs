@@ -95,6 +95,7 @@ impl Record {
             config: json!({"settings": settings, "engine": natmix::Config { threads: 0, ..fitted.config.clone() }}),
             train: None,
             test: None,
+            ood: None,
             loo: None,
         };
         let posterior = Posterior { mixture: q.clone(), parameter_names: all.names.clone(), details };

@@ -1,5 +1,8 @@
 //! The command line as it is typed.
 
+pub mod mlp;
+pub mod reproduce;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -37,6 +40,12 @@ pub enum Command {
     /// Draw from a posterior: CSV on standard output, or a .csv or .npy file
     #[command(after_help = "Example:\n  natmix sample --posterior fit -n 1000 --resample --out draws.npy")]
     Sample(SampleArgs),
+    /// Repeat the experiments of the paper; MNIST and UCI data are read from the folder that NATMIX_DATA names
+    #[command(after_help = "Examples:\n  \
+        natmix reproduce decision-boundaries --out boundaries\n  \
+        NATMIX_DATA=data natmix reproduce mnist --seeds 5 --out mnist\n  \
+        NATMIX_DATA=data natmix reproduce uci --sets yacht,energy --splits 5 --out uci")]
+    Reproduce(reproduce::ReproduceArgs),
     /// Write the page of pictures again, from what a fit saved
     #[command(after_help = "Example:\n  natmix report fit")]
     Report(ReportArgs),
@@ -69,6 +78,8 @@ pub enum ModelKind {
     Poisson,
     /// Outcome one of several classes
     Softmax,
+    /// A Bayesian neural network; outcome 0 or 1, classes or a number
+    Mlp,
     /// An analytic target from --spec
     Density,
 }
@@ -81,6 +92,7 @@ impl ModelKind {
             ModelKind::Linear => "linear",
             ModelKind::Poisson => "poisson",
             ModelKind::Softmax => "softmax",
+            ModelKind::Mlp => "mlp",
             ModelKind::Density => "density",
         }
     }
@@ -125,7 +137,7 @@ pub struct FitArgs {
     /// Model; may stand in --config instead
     pub model: Option<ModelKind>,
 
-    /// Table to fit: .csv or .csv.gz with a header
+    /// Table to fit: .csv or .csv.gz with a header; or a folder of images in MNIST's layout (mlp)
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub data: Option<PathBuf>,
     /// Column to explain
@@ -233,6 +245,9 @@ pub struct FitArgs {
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub config: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub mlp: mlp::MlpArgs,
+
     /// Print report.json on standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -250,6 +265,9 @@ pub struct PredictArgs {
     /// Table of new rows, with the columns of the fit in any order
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
+    /// With a network: predict with the components' means alone, without draws
+    #[arg(long)]
+    pub means_only: bool,
     /// File for the predictions [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod folder;
+mod networks;
 mod problem;
 mod progress;
 mod settings;
@@ -41,8 +42,9 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Predict(args) => commands::predict::run(args),
         Command::Sample(args) => commands::sample::run(args),
         Command::Report(args) => commands::report::run(args),
-        Command::Demo(args) => commands::demo::run(args),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Demo(args) => commands::demo::run(args, false),
+        Command::Reproduce(args) => commands::reproduce::run(args),
         Command::Methods => {
             folder::print(&commands::methods::list())?;
             Ok(ExitCode::SUCCESS)

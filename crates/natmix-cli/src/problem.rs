@@ -73,6 +73,7 @@ impl Problem {
             ModelKind::Linear => OutcomeKind::Linear,
             ModelKind::Poisson => OutcomeKind::Poisson,
             ModelKind::Softmax => OutcomeKind::Softmax,
+            ModelKind::Mlp => bail!("a network is no regression"),
             ModelKind::Density => bail!("a density has no outcome"),
         };
         let study = Study::new(table, &options, kind, settings.prior_sd, settings.noise_sd)?;

@@ -1,5 +1,7 @@
 //! Settings of a fit: flags over `--config` over defaults, resolved once, and written back as `config.toml`.
 
+pub mod mlp;
+
 use crate::args::{FitArgs, ModelKind};
 use anyhow::{Context, Result, anyhow, bail};
 use natmix::Config;
@@ -53,6 +55,9 @@ pub struct Settings {
     pub seed: u64,
     #[serde(skip_serializing)]
     pub threads: usize,
+    // A table: tables come last in a file.
+    #[serde(skip_serializing_if = "mlp::MlpSettings::is_empty")]
+    pub mlp: mlp::MlpSettings,
 }
 
 impl Default for Settings {
@@ -90,6 +95,7 @@ impl Default for Settings {
             init_posterior: None,
             seed: 1,
             threads: 0,
+            mlp: mlp::MlpSettings::default(),
         }
     }
 }
@@ -161,11 +167,12 @@ impl Settings {
         some(&mut self.init_posterior, &args.init_posterior);
         set(&mut self.seed, &args.seed);
         set(&mut self.threads, &args.threads);
+        self.mlp.take(&args.mlp);
     }
 
     fn check(&self) -> Result<()> {
         let Some(model) = self.model else {
-            bail!("no model: say `natmix fit MODEL ...` with logistic, linear, poisson, softmax or density");
+            bail!("no model: say `natmix fit MODEL ...` with logistic, linear, poisson, softmax, mlp or density");
         };
         if model == ModelKind::Density {
             if self.spec.is_none() {
@@ -182,12 +189,16 @@ impl Settings {
             if self.data.is_none() {
                 bail!("{} needs --data FILE", model.name());
             }
-            if self.outcome.is_none() {
+            let folder = model == ModelKind::Mlp && self.data.as_deref().is_some_and(Path::is_dir);
+            if self.outcome.is_none() && !folder {
                 bail!("{} needs --outcome COL", model.name());
             }
         }
         if self.exposure.is_some() && model != ModelKind::Poisson {
             bail!("--exposure goes with poisson");
+        }
+        if !self.mlp.is_empty() && model != ModelKind::Mlp {
+            bail!("options of networks (--hidden, --epochs, ...) go with mlp");
         }
         if self.noise_sd.is_some() && model != ModelKind::Linear {
             bail!("--noise-sd goes with linear");

@@ -184,7 +184,7 @@ fn lists_completions_and_manual() {
 fn help_teaches() {
     let folder = Folder::new("help");
     let mut all = String::new();
-    for command in ["", "demo", "fit", "predict", "sample", "report", "methods", "completions", "man"] {
+    for command in ["", "demo", "fit", "predict", "sample", "report", "reproduce", "methods", "completions", "man"] {
         let help = folder.expect(&[0], &format!("{command} --help")).out;
         assert!(help.contains("Example"), "no example in `natmix {command} --help`\n{help}");
         all.push_str(&format!("$ natmix {command} --help\n{help}\n"));

@@ -15,6 +15,9 @@ use std::f64::consts::{PI, TAU};
 const CENTRES: [[f64; 2]; 5] =
     [[-5.560137, 7.414646], [-5.865617, 8.372218], [-0.231776, 2.234877], [5.318157, 0.368360], [-4.063990, -6.245575]];
 
+/// Distance of a corner of the crossed blobs from both axes.
+const CORNER: f64 = 3.0;
+
 /// Points of a blob.
 const EACH: usize = 20;
 
@@ -28,6 +31,20 @@ pub fn blobs(seed: u64) -> Observations {
         for _ in 0..EACH {
             x.extend(centre.map(|centre| centre + normals.next()));
             class.push(f64::from(u8::from(blob >= 3)));
+        }
+    }
+    table(x, class)
+}
+
+/// 100 points in four round blobs of standard deviation 1 at the corners of a square, 25 each; opposite corners are of one
+/// class, so that no line separates the classes.
+pub fn crossed(seed: u64) -> Observations {
+    let mut normals = Normals::new(seed);
+    let (mut x, mut class) = (Vec::new(), Vec::new());
+    for (a, b) in [(1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0)] {
+        for _ in 0..25 {
+            x.extend([a, b].map(|side| CORNER * side + normals.next()));
+            class.push(f64::from(u8::from(a != b)));
         }
     }
     table(x, class)
@@ -106,6 +123,11 @@ mod tests {
         assert_ne!(blobs(1).design(), blobs(2).design());
         let far = |table: &Observations| table.design().chunks_exact(2).any(|x| x[0].abs() > 10.0 || x[1].abs() > 12.5);
         assert!((0..20).all(|seed| !far(&blobs(seed))));
+        let table = crossed(1);
+        assert_eq!((table.rows(), table.outcome().iter().sum::<f64>()), (100, 50.0));
+        let right =
+            table.design().chunks_exact(2).zip(table.outcome()).filter(|(x, y)| (x[0] * x[1] < 0.0) == (**y > 0.5));
+        assert!(right.count() >= 98);
         // Without noise every point lies on its half circle.
         let table = moons(101, 0.0, 3);
         for (x, class) in table.design().chunks_exact(2).zip(table.outcome()) {

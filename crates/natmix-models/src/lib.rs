@@ -2,9 +2,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`table`], [`idx`], [`npy`] | readers of CSV, IDX and NumPy files |
+//! | [`table`], [`idx`], [`npy`], [`splits`] | readers of CSV, IDX and NumPy files, and of sets with fixed splits |
 //! | [`design`] | from columns to features, and back to the user's own scale |
-//! | [`regression`], [`linear`], [`softmax`], [`study`] | the models, as targets of the engine; with a table |
+//! | [`regression`], [`linear`], [`softmax`], [`mlp`], [`study`] | the models, as targets of the engine; with a table |
 //! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | what a posterior says about rows |
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ pub mod error;
 pub mod idx;
 pub mod linear;
 pub mod loo;
-pub mod network;
+pub mod mlp;
 mod normal_equations;
 pub mod npy;
 pub mod observations;
@@ -25,6 +25,7 @@ pub mod regression;
 pub mod scores;
 pub mod softmax;
 mod source;
+pub mod splits;
 pub mod study;
 pub mod table;
 
@@ -33,7 +34,7 @@ pub use draws::{Draws, Inputs};
 pub use error::DataError;
 pub use linear::Linear;
 pub use loo::Loo;
-pub use network::Network;
+pub use mlp::Mlp;
 pub use observations::Observations;
 pub use predict::{Predictions, predict};
 pub use regression::{Kind, Regression};

@@ -221,7 +221,7 @@ fn subtract_noise(sum: &mut [f64], shape: Shape, d: usize, crossed: &[f64], fact
 }
 
 /// Logarithm of the half-Cauchy density of `e^s` with its Jacobian, and its first two derivatives in `s`.
-fn noise_prior(s: f64) -> (f64, f64, f64) {
+pub(crate) fn noise_prior(s: f64) -> (f64, f64, f64) {
     let x = 2.0 * (s - NOISE_SCALE.ln());
     let softplus = x.max(0.0) + (-x.abs()).exp().ln_1p();
     // The share t / (1 + t) of t = (sigma / scale)^2.

@@ -22,7 +22,8 @@ use natmix::Error;
 use serde::Serialize;
 
 /// Levels of the quantiles, with the quantiles of the standard normal.
-const LEVELS: [(f64, f64); 3] = [(0.05, -1.644_853_626_951_472_2), (0.5, 0.0), (0.95, 1.644_853_626_951_472_2)];
+pub(crate) const LEVELS: [(f64, f64); 3] =
+    [(0.05, -1.644_853_626_951_472_2), (0.5, 0.0), (0.95, 1.644_853_626_951_472_2)];
 
 /// Predictions, one entry for each row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -99,10 +100,11 @@ pub fn predict(draws: &Draws, inputs: Inputs<'_>) -> Result<Predictions, Error> 
         }
         Kind::Linear { .. } => {
             let noise = draws.sigma().iter().map(|sigma| sigma * sigma).sum::<f64>() / draws.len() as f64;
+            let equal = vec![1.0 / draws.len() as f64; draws.len()];
             let [mean, sd, q05, q50, q95] = columns(draws, inputs, |eta, out: &mut [f64; 5]| {
                 let (mean, variance) = moments(eta);
                 let sd = (variance + noise).sqrt();
-                let [low, middle, high] = LEVELS.map(|level| quantile(level, eta, draws.sigma(), mean, sd));
+                let [low, middle, high] = LEVELS.map(|level| quantile(level, eta, draws.sigma(), &equal, mean, sd));
                 *out = [mean, sd, low, middle, high];
             })?;
             Ok(Predictions::Real { mean, sd, q05, q50, q95 })
@@ -163,25 +165,32 @@ fn moments(x: &[f64]) -> (f64, f64) {
     (mean, x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n)
 }
 
-fn entropy_of(probabilities: &[f64]) -> f64 {
+pub(crate) fn entropy_of(probabilities: &[f64]) -> f64 {
     probabilities.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum()
 }
 
-/// Quantile of the mixture of `N(eta_s, sigma_s^2)` in equal parts, within about 1e-6 standard deviations: Newton's
+/// Quantile of the mixture of `N(eta_s, sigma_s^2)` with these weights, within about 1e-6 standard deviations: Newton's
 /// method, kept between the least and the largest quantile of the parts.
-fn quantile((level, normal): (f64, f64), eta: &[f64], sigma: &[f64], mean: f64, sd: f64) -> f64 {
+pub(crate) fn quantile(
+    (level, normal): (f64, f64),
+    eta: &[f64],
+    sigma: &[f64],
+    weights: &[f64],
+    mean: f64,
+    sd: f64,
+) -> f64 {
     let parts = eta.iter().zip(sigma).map(|(eta, sigma)| eta + sigma * normal);
     let (mut low, mut high) =
         parts.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
     let mut x = (mean + sd * normal).clamp(low.min(high), high.max(low));
     for _ in 0..100 {
         let (mut below, mut density) = (0.0, 0.0);
-        for (eta, sigma) in eta.iter().zip(sigma) {
+        for ((eta, sigma), weight) in eta.iter().zip(sigma).zip(weights) {
             let (cdf, pdf) = normal_cdf((x - eta) / sigma);
-            below += cdf;
-            density += pdf / sigma;
+            below += weight * cdf;
+            density += weight * pdf / sigma;
         }
-        let excess = below - level * eta.len() as f64;
+        let excess = below - level;
         if excess > 0.0 {
             high = x
         } else {

@@ -165,6 +165,14 @@ pub fn auroc(score: &[f64], outcome: &[f64]) -> Option<f64> {
     (negative > 0.0 && positive > 0.0).then(|| area / (negative * positive))
 }
 
+/// Share of outcomes 0 above the score that a share `found` of the outcomes 1 reaches; nothing unless both occur.
+pub fn fpr_at(score: &[f64], outcome: &[f64], found: f64) -> Option<f64> {
+    let steps = ranked(score, outcome);
+    let (negative, positive) = *steps.last()?;
+    let first = steps.iter().find(|(_, p)| *p >= found * positive)?;
+    (negative > 0.0 && positive > 0.0).then(|| first.0 / negative)
+}
+
 /// The ROC curve from (0, 0) to (1, 1): false and true positive rates, at most 200 points, evenly spread along it.
 /// Empty unless both outcomes occur.
 pub fn roc(score: &[f64], outcome: &[f64]) -> Vec<(f64, f64)> {
@@ -258,6 +266,9 @@ mod tests {
         assert_eq!(auroc(&[1.0, 2.0, 3.0], &[0.0, 1.0, 1.0]), Some(1.0));
         assert_eq!(auroc(&[0.5; 6], &[0.0, 1.0, 1.0, 0.0, 1.0, 1.0]), Some(0.5));
         assert_eq!(auroc(&[1.0, 2.0], &[1.0, 1.0]), None);
+        // Half of the positives lie above every negative, the other half below one of two.
+        assert_eq!(fpr_at(&[4.0, 2.0, 3.0, 1.0], &[1.0, 1.0, 0.0, 0.0], 0.5), Some(0.0));
+        assert_eq!(fpr_at(&[4.0, 2.0, 3.0, 1.0], &[1.0, 1.0, 0.0, 0.0], 0.95), Some(0.5));
         assert!(roc(&[1.0, 2.0], &[1.0, 1.0]).is_empty());
         assert_eq!(roc(&[0.1, 0.4, 0.4, 0.8], &[0.0, 1.0, 0.0, 1.0]), [(0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0)]);
     }

@@ -61,6 +61,9 @@ pub struct Report {
     /// Figures on the test data.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub test: Option<Scores>,
+    /// Whether predictions on rows of another kind are told apart.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ood: Option<Ood>,
     /// Leave-one-out cross-validation by importance sampling.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loo: Option<Loo>,
@@ -169,6 +172,12 @@ pub struct Scores {
     /// Area under the ROC curve.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub auroc: Option<f64>,
+    /// Mean entropy of a single draw's prediction, in nats (networks).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub expected_entropy: Option<f64>,
+    /// Mean mutual information of class and weights, in nats (networks).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mutual_information: Option<f64>,
     /// Root mean squared error of the predictive mean.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rmse: Option<f64>,
@@ -181,6 +190,23 @@ pub struct Scores {
     /// Predicted mean and standardised residual of at most a few hundred rows.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub residuals: Vec<(f64, f64)>,
+}
+
+/// How well the entropy of predictions tells rows of another kind from those of the test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ood {
+    /// Rows of another kind.
+    pub rows: usize,
+    /// Chance that such a row has the larger entropy of two.
+    pub auroc: f64,
+    /// Share of test rows above the entropy that 95% of such rows reach.
+    #[serde(with = "nullable")]
+    pub fpr95: f64,
+    /// The same as `auroc` with mutual information in the place of entropy.
+    #[serde(with = "nullable")]
+    pub auroc_mutual_information: f64,
+    /// Mean entropy of such rows, in nats.
+    pub entropy: f64,
 }
 
 /// Leave-one-out cross-validation.

@@ -89,7 +89,7 @@ pub use workspace::Scratch;
 /// assert_eq!(predictors, [3.0, 7.0]);
 /// ```
 pub mod matrix {
-    pub use crate::linalg::{Transpose, product, product_bt, symmetrise};
+    pub use crate::linalg::{Number, Transpose, product, product_bt, product_bt_rows, symmetrise};
 }
 
 /// The pages of the documentation, so that their examples are compiled and run.

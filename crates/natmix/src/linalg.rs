@@ -8,6 +8,7 @@ use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::{cholesky, evd, qr, triangular_solve};
+use faer::traits::RealField;
 use faer::{Accum, MatMut, MatRef, Par};
 
 /// Below this dimension plain loops beat calls into the library.
@@ -36,11 +37,17 @@ impl Memory {
     }
 }
 
-fn mat(a: &[f64], rows: usize, cols: usize) -> MatRef<'_, f64> {
+/// Numbers that products are made of: `f64`, and `f32` where speed counts more than digits.
+pub trait Number: RealField + Copy {}
+
+impl Number for f32 {}
+impl Number for f64 {}
+
+fn mat<T>(a: &[T], rows: usize, cols: usize) -> MatRef<'_, T> {
     MatRef::from_column_major_slice(&a[..rows * cols], rows, cols)
 }
 
-fn mat_mut(a: &mut [f64], rows: usize, cols: usize) -> MatMut<'_, f64> {
+fn mat_mut<T>(a: &mut [T], rows: usize, cols: usize) -> MatMut<'_, T> {
     MatMut::from_column_major_slice_mut(&mut a[..rows * cols], rows, cols)
 }
 
@@ -58,13 +65,13 @@ pub enum Transpose {
 /// # Panics
 /// If a slice is shorter than its matrix.
 #[allow(clippy::too_many_arguments)]
-pub fn product(
-    out: &mut [f64],
+pub fn product<T: Number>(
+    out: &mut [T],
     add: bool,
-    alpha: f64,
-    a: &[f64],
+    alpha: T,
+    a: &[T],
     op: Transpose,
-    b: &[f64],
+    b: &[T],
     (m, k, n): (usize, usize, usize),
 ) {
     let accum = if add { Accum::Add } else { Accum::Replace };
@@ -79,9 +86,29 @@ pub fn product(
 ///
 /// # Panics
 /// If a slice is shorter than its matrix.
-pub fn product_bt(out: &mut [f64], add: bool, alpha: f64, a: &[f64], b: &[f64], (m, k, n): (usize, usize, usize)) {
+pub fn product_bt<T: Number>(out: &mut [T], add: bool, alpha: T, a: &[T], b: &[T], (m, k, n): (usize, usize, usize)) {
+    product_bt_rows(out, add, alpha, a, b, n, 0, (m, k, n));
+}
+
+/// `out = alpha * a * b'`, added to `out` if `add`, where `b` is rows `first..first + n` of a matrix of `height` rows; `a` is
+/// m x k, `b` n x k.
+///
+/// # Panics
+/// If a slice is shorter than its matrix, or `b` has fewer rows.
+#[allow(clippy::too_many_arguments)]
+pub fn product_bt_rows<T: Number>(
+    out: &mut [T],
+    add: bool,
+    alpha: T,
+    a: &[T],
+    b: &[T],
+    height: usize,
+    first: usize,
+    (m, k, n): (usize, usize, usize),
+) {
     let accum = if add { Accum::Add } else { Accum::Replace };
-    matmul(mat_mut(out, m, n), accum, mat(a, m, k), mat(b, n, k).transpose(), alpha, Par::Seq);
+    let b = mat(b, height, k).subrows(first, n);
+    matmul(mat_mut(out, m, n), accum, mat(a, m, k), b.transpose(), alpha, Par::Seq);
 }
 
 /// `out = x L` for lower-triangular `l` (d x d) and `x` (n x d).

@@ -1,21 +1,25 @@
-//! `natmix demo`: decision boundaries of a small network on built-in data, with 1 to 5 components.
+//! `natmix demo`, or `natmix reproduce decision-boundaries`: a small network on built-in data, with 1 to 5 components.
 //!
 //! A network 2-10-1 with `max(., 0)` units and prior N(0, 1) on its 41 weights is fitted to two sets of 100 points. What
 //! counts: the ELBO does not fall with more components, components predict differently, and the predictive entropy grows
 //! away from the data.
 
 mod measure;
+mod methods;
 mod page;
 mod picture;
 
+use super::fit_mlp::random_start;
 use crate::args::DemoArgs;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{Grid, Measured};
-use natmix::family::{Covariances, Gaussian, Mixture};
-use natmix::target::Target;
+use natmix::draws::Plan;
+use natmix::family::{Gaussian, Mixture};
+use natmix::rule::Rule;
+use natmix::target::{Shape, Target};
 use natmix::{Config, Fit, Method};
-use natmix_models::network::{Activation, Network};
+use natmix_models::mlp::{Activation, Likelihood, Mlp, Network};
 use natmix_models::{Observations, datasets};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -27,8 +31,15 @@ const MOST_COMPONENTS: usize = 5;
 const HIDDEN: usize = 10;
 /// Spread of the places where components start.
 const START_SPREAD: f64 = 0.7;
-/// Each component's own first standard deviation: narrow enough for each to settle where it starts.
-const START_SD: f64 = 0.3;
+/// Iterations of each component by itself, and of a mixture of them.
+const ALONE: u64 = 600;
+const TOGETHER: u64 = 100;
+/// First KL bound of a step of components that have settled.
+const SETTLED: f64 = 0.02;
+/// Twice the dimension: as many points as the cubature has directions.
+const POINTS: usize = 82;
+/// Fresh draws for the ELBO: its terms have heavy tails here.
+const ELBO_DRAWS: usize = 20_000;
 /// Seed of the data to train with; built in, so that figures can be compared.
 const TRAIN: u64 = 1;
 /// Seed of the data to test with.
@@ -52,6 +63,7 @@ struct Set {
     rows: usize,
     test_rows: usize,
     fits: Vec<Measured>,
+    methods: Vec<methods::Row>,
     #[serde(skip)]
     train: Observations,
     #[serde(skip)]
@@ -59,17 +71,19 @@ struct Set {
 }
 
 /// Runs the command.
-pub fn run(args: &DemoArgs) -> Result<ExitCode> {
+///
+/// `paper` takes the draft's own settings: 500 epochs of minibatches of 10, 100 draws, no components fitted alone before.
+pub fn run(args: &DemoArgs, paper: bool) -> Result<ExitCode> {
     let begin = Instant::now();
     let figures = args.out.join("figures");
     std::fs::create_dir_all(&figures).with_context(|| format!("cannot create {}", figures.display()))?;
     let bar = progress(args.quiet);
     let blobs = Set::new("blobs", "Five blobs", "a line separates the classes", datasets::blobs(TRAIN));
-    let two_moons = Set::new("moons", "Two moons", "no line separates the classes", moons(100, TRAIN)?);
-    let tests = [datasets::blobs(TEST), moons(500, TEST)?];
-    let mut sets = [blobs, two_moons];
+    let crossed = Set::new("crossed", "Crossed blobs", "no line separates the classes", datasets::crossed(TRAIN));
+    let tests = [datasets::blobs(TEST), datasets::crossed(TEST)];
+    let mut sets = [blobs, crossed];
     for (set, test) in sets.iter_mut().zip(&tests) {
-        set.fit_all(test, args.seed, &bar)?;
+        if paper { set.fit_paper(test, args.seed, &bar)? } else { set.fit_all(test, args.seed, &bar)? }
     }
     bar.finish_and_clear();
     let version = env!("CARGO_PKG_VERSION");
@@ -83,7 +97,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
 }
 
 fn progress(quiet: bool) -> ProgressBar {
-    let steps = (MOST_COMPONENTS * (MOST_COMPONENTS + 1)) as u64;
+    let steps = 2 * (2 * MOST_COMPONENTS as u64 + 1);
     let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(steps) };
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}  {elapsed}") {
         bar.set_style(style);
@@ -91,27 +105,78 @@ fn progress(quiet: bool) -> ProgressBar {
     bar
 }
 
-/// Two moons three times as large as usual: as far across as weights of size 1 can bend a boundary around.
-fn moons(n: usize, seed: u64) -> Result<Observations> {
-    let moons = datasets::moons(n, 0.15, seed);
-    Ok(Observations::new(moons.design().iter().map(|x| 3.0 * x).collect(), 2, moons.outcome().to_vec())?)
-}
-
 impl Set {
     fn new(name: &'static str, title: &'static str, about: &'static str, train: Observations) -> Self {
         let grid = Grid::around(train.design());
-        Self { name, title, about, rows: train.rows(), test_rows: 0, fits: Vec::new(), train, grid }
+        let rows = train.rows();
+        Self { name, title, about, rows, test_rows: 0, fits: Vec::new(), methods: Vec::new(), train, grid }
     }
 
+    /// Fits as many components alone as the largest mixture has; the best K of them, put together, are the start of the
+    /// mixture of K. So K = 1 is the best of all starts, and what a mixture gains over it is no luck of the start.
     fn fit_all(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
         self.test_rows = test.rows();
-        let network = Network::new(self.train.clone(), HIDDEN, Activation::Relu, 1.0)?;
+        let network = Network::new(2, &[HIDDEN], Activation::Relu, Likelihood::Bernoulli)?;
+        let network = Mlp::new(network, self.train.clone(), &[1.0])?;
+        let dim = network.dim();
+        let mut alone: Vec<(f64, f64, Gaussian)> = Vec::new();
+        for place in 0..MOST_COMPONENTS as u64 {
+            bar.set_message(format!("{}: start {} of {MOST_COMPONENTS}", self.title, place + 1));
+            // Another stream for each place, whatever the seed.
+            let start = random_start(1, Shape::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
+            let config =
+                Config { max_iterations: ALONE, trust_region: 1.0, diagnostic_draws: 4_000, ..config(1, seed) };
+            let fitted = Fit::new(&network, config).start(start).run()?;
+            let elbo = fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |d| d.elbo.mean);
+            alone.push((elbo, fitted.seconds, fitted.mixture.components()[0].clone()));
+            bar.inc(1);
+        }
+        alone.sort_by(|a, b| b.0.total_cmp(&a.0));
         for components in 1..=MOST_COMPONENTS {
             bar.set_message(format!("{}: K = {components}", self.title));
-            let start = start(components, network.dim(), seed)?;
+            let parts = &alone[..components];
+            // The best weights of components that do not overlap.
+            let weights: Vec<f64> = parts.iter().map(|(elbo, ..)| (elbo - parts[0].0).max(-20.0).exp()).collect();
+            let start = Mixture::new(&weights, parts.iter().map(|(.., part)| part.clone()).collect())?;
             let fitted = Fit::new(&network, config(components, seed)).start(start).run()?;
-            self.fits.push(Measured::new(&network, &fitted, test, &self.grid)?);
-            bar.inc(components as u64);
+            let before = parts.iter().map(|(_, seconds, _)| seconds).sum();
+            self.fits.push(Measured::new(&network, &fitted, test, &self.grid, (before, ALONE))?);
+            bar.inc(1);
+        }
+        self.methods = methods::compare(&network, seed)?;
+        bar.inc(1);
+        Ok(())
+    }
+}
+
+/// The draft's own settings.
+const PAPER_EPOCHS: u64 = 500;
+const PAPER_BATCH: usize = 10;
+const PAPER_DRAWS: usize = 100;
+const PAPER_RATE: f64 = 0.02;
+
+impl Set {
+    /// Every K from random starts at once, minibatches, and the component-wise step with a fixed size.
+    fn fit_paper(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
+        self.test_rows = test.rows();
+        let network = Network::new(2, &[HIDDEN], Activation::Relu, Likelihood::Bernoulli)?;
+        let network = Mlp::new(network, self.train.clone(), &[1.0])?;
+        for components in 1..=MOST_COMPONENTS {
+            bar.set_message(format!("{}: K = {components}", self.title));
+            let start = random_start(components, Shape::Full, network.dim(), START_SPREAD, seed)?;
+            let config = Config {
+                rule: Rule::Improved,
+                rate: PAPER_RATE,
+                draws: Plan::Independent,
+                draws_per_component: PAPER_DRAWS,
+                minibatch: Some(PAPER_BATCH),
+                max_iterations: PAPER_EPOCHS * self.train.rows().div_ceil(PAPER_BATCH) as u64,
+                tolerance: f64::MIN_POSITIVE,
+                ..config(components, seed)
+            };
+            let fitted = Fit::new(&network, config).start(start).run()?;
+            self.fits.push(Measured::new(&network, &fitted, test, &self.grid, (0.0, 0))?);
+            bar.inc(2);
         }
         Ok(())
     }
@@ -120,21 +185,13 @@ impl Set {
 fn config(components: usize, seed: u64) -> Config {
     Config {
         components,
-        // Twice the dimension: as many points as the cubature has directions.
-        draws_per_component: 82,
-        tolerance: 0.02,
-        max_iterations: 500,
-        diagnostic_draws: 10_000,
+        draws_per_component: POINTS,
+        tolerance: 1e-3,
+        max_iterations: TOGETHER,
+        // The components have settled: large first steps would only shake them.
+        trust_region: SETTLED,
+        diagnostic_draws: ELBO_DRAWS,
         seed,
         ..Config::new(Method::ComponentDraws)
     }
-}
-
-/// Components at random places; more components start where fewer did, and at new places beside.
-fn start(components: usize, dim: usize, seed: u64) -> Result<Mixture> {
-    let means = Mixture::single(Gaussian::isotropic(vec![0.0; dim], START_SPREAD)).sample(components, seed);
-    let means: Vec<Vec<f64>> = means.chunks_exact(dim).map(<[f64]>::to_vec).collect();
-    let row = |i: usize| (0..dim).map(|j| if i == j { START_SD * START_SD } else { 0.0 }).collect();
-    let covariances = vec![(0..dim).map(row).collect(); components];
-    Ok(Mixture::from_moments(&vec![1.0; components], &means, Covariances::Full(&covariances))?)
 }

@@ -48,6 +48,9 @@ pub mod files {
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let settings = Settings::resolve(args)?;
+    if settings.model == Some(ModelKind::Mlp) {
+        return super::fit_mlp::run(args, &settings);
+    }
     let problem = Problem::load(&settings)?;
     let target = problem.target();
     let mut config = settings.engine(target.dim(), target.num_rows(), problem.init())?;
@@ -146,7 +149,7 @@ fn fit_into(
 }
 
 /// Ctrl-C ends the run after its present iteration and saves what was reached; a second one quits at once.
-fn stop_on_signal(cancel: Cancel, quiet: bool) {
+pub fn stop_on_signal(cancel: Cancel, quiet: bool) {
     let again = AtomicBool::new(false);
     // Setting it fails only where one is set already.
     let _ = ctrlc::set_handler(move || {
@@ -285,6 +288,7 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
         config: json!({"settings": settings, "engine": natmix::Config { threads: 0, ..fitted.config.clone() }}),
         train: scores.0,
         test: scores.1,
+        ood: None,
         loo: loo_report,
     };
     let details = json!({
@@ -324,6 +328,8 @@ fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &cra
         brier: scores.brier,
         ece: scores.ece,
         auroc: scores.auroc,
+        expected_entropy: None,
+        mutual_information: None,
         rmse: scores.rmse.map(|rmse| rmse * scale),
         calibration: calibrated,
         roc: curve,
@@ -331,7 +337,7 @@ fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &cra
     })
 }
 
-fn text(report: &Report, out: &Path) -> String {
+pub fn text(report: &Report, out: &Path) -> String {
     let mut text = format!("{}\n", report.verdict.sentence);
     let mut line = |line: String| {
         text.push_str(&line);

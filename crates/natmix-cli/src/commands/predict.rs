@@ -4,14 +4,22 @@ use super::fit::files;
 use super::sample::{check_count, write_csv};
 use crate::args::PredictArgs;
 use crate::folder;
+use crate::networks::prediction;
 use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
+use natmix_models::mlp::predict::Averaging;
 use natmix_models::{Draws, Inputs, Memory, Predictions, predict};
 use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     let posterior = Posterior::load(&args.posterior.join(files::POSTERIOR))?;
+    if !posterior.details["network"].is_null() {
+        return of_network(args, &posterior);
+    }
+    if args.means_only {
+        bail!("--means-only goes with networks");
+    }
     let memory: Option<Memory> = serde_json::from_value(posterior.details["memory"].clone())
         .context("the posterior's memory of the data is damaged")?;
     let memory = memory.context("this posterior is that of a density: there is nothing to predict")?;
@@ -48,9 +56,26 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
         }
     };
     let values: Vec<f64> = (0..rows.rows).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
+    write(args, &names, &values)
+}
+
+fn of_network(args: &PredictArgs, posterior: &Posterior) -> Result<ExitCode> {
+    let memory = serde_json::from_value(posterior.details["network"].clone())
+        .context("the posterior's memory of its network is damaged")?;
+    // As many draws as asked for, over all components.
+    let each = args.draws.div_ceil(posterior.mixture.len()).max(1);
+    let averaging = match args.means_only {
+        true => Averaging::Means,
+        false => Averaging::Draws { each, seed: args.seed },
+    };
+    let (names, values) = prediction::table(&memory, &posterior.mixture, &args.data, averaging)?;
+    write(args, &names, &values)
+}
+
+fn write(args: &PredictArgs, names: &[String], values: &[f64]) -> Result<ExitCode> {
     match &args.out {
-        Some(path) => folder::write_whole(path, |file| write_csv(file, &names, &values))?,
-        None => folder::printed(write_csv(std::io::stdout().lock(), &names, &values))?,
+        Some(path) => folder::write_whole(path, |file| write_csv(file, names, values))?,
+        None => folder::printed(write_csv(std::io::stdout().lock(), names, values))?,
     }
     Ok(ExitCode::SUCCESS)
 }

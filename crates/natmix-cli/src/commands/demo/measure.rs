@@ -4,10 +4,11 @@
 //! entropy of a Bernoulli variable, components differ at `x` by their Jensen-Shannon divergence
 //! `H(p) - sum_k w_k H(p_k)`: none where all say the same, at most `log 2`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use natmix::Fitted;
-use natmix::family::Mixture;
-use natmix_models::{Network, Observations};
+use natmix::family::{Gaussian, Mixture};
+use natmix_models::mlp::predict::{Averaging, predict};
+use natmix_models::{Mlp, Observations, Predictions};
 use serde::Serialize;
 
 /// Draws a component for predictions.
@@ -65,6 +66,12 @@ pub struct Measured {
     pub test_accuracy: f64,
     /// Mean log probability of a test row's class, under the averaged prediction.
     pub test_log_likelihood: f64,
+    /// The same for the component that is best at it.
+    pub best_component: f64,
+    /// Least distance of two components' means, in standard deviations of the wider one; zero for one component.
+    pub distance: f64,
+    /// Most nats of ELBO that K copies of one function, with hidden units in another order, can gain: log K.
+    pub symmetry: f64,
     /// Mean Jensen-Shannon divergence of the components' predictions on the grid, in nats.
     pub divergence: f64,
     /// Mean predictive entropy at the training points, in nats.
@@ -85,18 +92,32 @@ pub struct Measured {
 
 impl Measured {
     /// Measures a fit.
-    pub fn new(network: &Network, fitted: &Fitted, test: &Observations, grid: &Grid) -> Result<Self> {
+    ///
+    /// `before` are the seconds and the iterations that each component had alone.
+    pub fn new(network: &Mlp, fitted: &Fitted, test: &Observations, grid: &Grid, before: (f64, u64)) -> Result<Self> {
         let diagnostics = fitted.diagnostics.as_ref().context("no diagnostics were measured")?;
         let q = &fitted.mixture;
         let weights = q.weights();
         let seed = fitted.config.seed;
-        let draws: Vec<Vec<f64>> =
-            q.components().iter().map(|component| Mixture::single(component.clone()).sample(DRAWS, seed)).collect();
-        let each = |x: &[f64]| -> Vec<Vec<f64>> { draws.iter().map(|draws| network.predict(draws, x)).collect() };
-        let by_component = each(&grid.points);
+        let each = |x: &[f64]| -> Result<Vec<Vec<f64>>> {
+            let x: Vec<f32> = x.iter().map(|x| *x as f32).collect();
+            let of = |component: &Gaussian| {
+                let alone = Mixture::single(component.clone());
+                let found = predict(network.network(), &alone, &x, Averaging::Draws { each: DRAWS, seed })?;
+                match found.predictions {
+                    Predictions::Binary { probability, .. } => Ok(probability),
+                    _ => bail!("the demo has two classes"),
+                }
+            };
+            q.components().iter().map(of).collect()
+        };
+        let by_component = each(&grid.points)?;
         let probability = average(&weights, &by_component);
-        let on_test = average(&weights, &each(test.design()));
-        let on_data = average(&weights, &each(network.observations().design()));
+        let each_on_test = each(test.design())?;
+        let on_test = average(&weights, &each_on_test);
+        let log_likelihood =
+            |p: &[f64]| mean(p.iter().zip(test.outcome()).map(|(p, y)| if *y > 0.5 { p.ln() } else { (1.0 - p).ln() }));
+        let on_data = average(&weights, &each(network.observations().design())?);
 
         let rows = || on_test.iter().zip(test.outcome());
         let right = rows().filter(|(p, y)| (**p > 0.5) == (**y > 0.5)).count();
@@ -108,22 +129,37 @@ impl Measured {
             elbo_se: diagnostics.elbo.se,
             k_hat: diagnostics.k_hat,
             test_accuracy: right as f64 / test.rows() as f64,
-            test_log_likelihood: mean(rows().map(|(p, y)| if *y > 0.5 { p.ln() } else { (1.0 - p).ln() })),
+            test_log_likelihood: log_likelihood(&on_test),
+            best_component: each_on_test.iter().map(|p| log_likelihood(p)).fold(f64::NEG_INFINITY, f64::max),
+            distance: distance(q),
+            symmetry: (q.len() as f64).ln(),
             // Rounding could make it negative where components agree.
             divergence: (mean(probability.iter().map(|p| entropy(*p)))
                 - weights.iter().zip(&shared).map(|(w, h)| w * h).sum::<f64>())
             .max(0.0),
             entropy_on_data: mean(on_data.iter().map(|p| entropy(*p))),
             entropy_off_data: mean(away.map(|(p, _)| entropy(*p))),
-            iterations: fitted.iterations,
+            iterations: before.1 + fitted.iterations,
             evals: fitted.evals,
             converged: fitted.stop.converged,
-            seconds: fitted.seconds,
+            seconds: before.0 + fitted.seconds,
             weights,
             probability,
             by_component,
         })
     }
+}
+
+/// Least distance of two means, each coordinate measured in the larger of both standard deviations.
+fn distance(q: &Mixture) -> f64 {
+    let parts: Vec<(&[f64], Vec<f64>)> = q.components().iter().map(|c| (c.mean(), c.sd())).collect();
+    let apart = |a: &(&[f64], Vec<f64>), b: &(&[f64], Vec<f64>)| {
+        let terms = a.0.iter().zip(&a.1).zip(b.0.iter().zip(&b.1));
+        terms.map(|((m, s), (n, t))| ((m - n) / s.max(*t)).powi(2)).sum::<f64>().sqrt()
+    };
+    let pairs = (0..parts.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+    let least = pairs.map(|(i, j)| apart(&parts[i], &parts[j])).fold(f64::INFINITY, f64::min);
+    if least.is_finite() { least } else { 0.0 }
 }
 
 /// Entropy of a Bernoulli variable, in nats.

@@ -15,11 +15,12 @@ const LOOK_FOR: &str = "From left to right the ELBO should rise, or stay within 
 
 /// Columns of a table: heading and value.
 type Column = (&'static str, fn(&Measured) -> String);
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     ("K", |fit| fit.components.to_string()),
     ("ELBO", |fit| format!("{} ± {}", number::fixed(fit.elbo, 2), number::fixed(fit.elbo_se, 2))),
     ("test accuracy", |fit| number::percent(fit.test_accuracy)),
     ("test log lik.", |fit| number::fixed(fit.test_log_likelihood, 4)),
+    ("best component", |fit| number::fixed(fit.best_component, 4)),
     ("components differ", |fit| number::fixed(fit.divergence, 4)),
     ("entropy on data", |fit| number::fixed(fit.entropy_on_data, 3)),
     ("off data", |fit| number::fixed(fit.entropy_off_data, 3)),
@@ -36,6 +37,7 @@ pub fn write(dir: &Path, demo: &Demo) -> std::io::Result<()> {
         std::fs::write(file("svg"), svg::file(&whole))?;
         std::fs::write(file("png"), png::encode(&whole)?)?;
         cards += &card(set, &scene);
+        cards += &methods(set);
     }
     std::fs::write(dir.join("demo.json"), serde_json::to_string_pretty(demo)?)?;
     let body = format!(
@@ -46,8 +48,9 @@ pub fn write(dir: &Path, demo: &Demo) -> std::io::Result<()> {
         escape(LOOK_FOR),
         escape(
             "A network 2-10-1 with max(x, 0) units has 41 weights, each with prior N(0, 1). Their posterior is fitted by a \
-             mixture of K Gaussians with full covariances (method component-draws), from K random starts. Predictions \
-             average over 200 draws a component. The ELBO and its standard error come from fresh draws."
+             mixture of K Gaussians with full covariances (method component-draws). Five components are fitted alone from random \
+             starts; the best K of them start the mixture of K, which is then fitted as a whole. So K = 1 is the best of five \
+             starts. Predictions average over 200 draws a component. The ELBO and its standard error come from fresh draws."
         ),
         demo.version,
         demo.seed,
@@ -70,13 +73,41 @@ fn card(set: &Set, scene: &Scene) -> String {
          <div class=\"box\"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\
          <p class=\"aside\">Test figures are of the averaged prediction on {} fresh points, the log likelihood a point. Components \
          differ: mean Jensen-Shannon divergence of their predictions over the picture. Entropies are means in nats; off data \
-         is farther from every point than 15% of the picture's side.</p></section>\n",
+         is farther from every point than 15% of the picture's side. Hidden units can change places without changing the function: K \
+         such copies of one component gain log K nats of ELBO, {} for K = {}; what the components' predictions differ by says \
+         how far they are more than copies.</p></section>\n",
         set.name,
         set.title,
         svg::inline(scene),
         set.rows,
         set.about,
-        set.test_rows
+        set.test_rows,
+        number::fixed(set.fits.last().map_or(0.0, |fit| fit.symmetry), 2),
+        set.fits.len()
+    )
+}
+
+fn methods(set: &Set) -> String {
+    let row = |row: &super::methods::Row| {
+        let elbo = format!("{} ± {}", number::fixed(row.elbo, 2), number::fixed(row.elbo_se, 2));
+        let cells = [
+            row.components.to_string(),
+            elbo,
+            number::count(row.evals),
+            number::count(row.iterations),
+            number::fixed(row.seconds, 2),
+        ];
+        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        format!("<tr><th>{}</th>{cells}</tr>", row.method)
+    };
+    let rows: String = set.methods.iter().map(row).collect();
+    format!(
+        "<section class=\"card\"><h2>{}: every method</h2><div class=\"box\"><table><thead><tr><th>method</th><th>K</th><th>ELBO</th>\
+         <th>evaluations</th><th>iterations</th><th>seconds</th></tr></thead><tbody>{rows}</tbody></table></div>\
+         <p class=\"aside\">Each from the same random start with the same number of evaluations of the target, far fewer than the fits \
+         above had. bbvi sees values alone, vogn has a diagonal covariance, and von uses the Gauss-Newton matrix for the \
+         Hessian.</p></section>\n",
+        set.title
     )
 }
 

@@ -50,6 +50,7 @@ pub fn empty() -> Sample {
         config: serde_json::Value::Null,
         train: None,
         test: None,
+        ood: None,
         loo: None,
     };
     Sample { report, trace: vec![], draws: Draws { names: vec![], values: vec![], component: vec![] } }

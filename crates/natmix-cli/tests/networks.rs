@@ -1,0 +1,159 @@
+//! `natmix fit mlp` from end to end: files, figures, repeatability, a killed run, predictions, bad input.
+
+mod common;
+
+use common::{Folder, Noise, number};
+
+/// Rows of two features with a class that no line separates, or a number.
+fn table(rows: usize, seed: u64, outcome: &str) -> String {
+    let mut noise = Noise(seed);
+    let mut text = String::from("a,b,y\n");
+    for _ in 0..rows {
+        let (a, b) = (4.0 * noise.uniform() - 2.0, 4.0 * noise.uniform() - 2.0);
+        let y = match outcome {
+            "number" => a * b + 0.1 * noise.normal(),
+            _ => f64::from(u8::from(a * b > 0.0)),
+        };
+        let y = if outcome == "classes" { format!("c{}", y as u8 + u8::from(a > 1.0)) } else { y.to_string() };
+        text += &format!("{a},{b},{y}\n");
+    }
+    text
+}
+
+const FIT: &str = "fit mlp --data table.csv --outcome y --hidden 16 --quiet";
+
+/// An IDX folder of tiny images: a bright dot on the left or on the right.
+fn images(folder: &Folder, name: &str, rows: usize, seed: u64) {
+    std::fs::create_dir_all(folder.path(name)).unwrap();
+    let mut noise = Noise(seed);
+    for (set, rows) in [("train", rows), ("t10k", rows / 2)] {
+        let mut pixels = vec![0, 0, 8, 3, 0, 0, (rows / 256) as u8, (rows % 256) as u8, 0, 0, 0, 4, 0, 0, 0, 4];
+        let mut labels = vec![0, 0, 8, 1, 0, 0, (rows / 256) as u8, (rows % 256) as u8];
+        for i in 0..rows {
+            let label = (i % 2) as u8;
+            labels.push(label);
+            pixels.extend((0..16).map(|at| {
+                let bright = (at % 4 >= 2) == (label == 1);
+                (if bright { 150.0 } else { 20.0 } + 80.0 * noise.uniform()) as u8
+            }));
+        }
+        std::fs::write(folder.path(name).join(format!("{set}-images-idx3-ubyte")), pixels).unwrap();
+        std::fs::write(folder.path(name).join(format!("{set}-labels-idx1-ubyte")), labels).unwrap();
+    }
+}
+
+#[test]
+fn two_classes_no_line_separates() {
+    let folder = Folder::new("net-classes");
+    folder.write("table.csv", table(400, 1, "class"));
+    folder.write("later.csv", table(300, 2, "class"));
+    folder.expect(&[0], &format!("{FIT} --test later.csv --components 2 --out fit"));
+    let report = folder.report("fit");
+    assert!(number(&report, "/test/accuracy") > 0.93, "{}", report["test"]);
+    assert!(number(&report, "/test/nll") < 0.2 && number(&report, "/test/ece") < 0.15, "{}", report["test"]);
+    assert!(number(&report, "/elbo/mean").is_finite() && report["components"].as_array().unwrap().len() == 2);
+    for file in ["posterior.safetensors", "trace.jsonl", "report.html", "config.toml"] {
+        assert!(folder.path("fit").join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+    // Predictions agree with the figures, and entropy splits.
+    let rows = folder.expect(&[0], "predict --posterior fit --data later.csv").out;
+    let mut lines = rows.lines();
+    assert_eq!(lines.next(), Some("probability,sd,entropy,expected_entropy,mutual_information"));
+    let parsed: Vec<Vec<f64>> = lines.map(|l| l.split(',').map(|x| x.parse().unwrap()).collect()).collect();
+    assert_eq!(parsed.len(), 300);
+    for row in &parsed {
+        assert!((row[2] - row[3] - row[4]).abs() < 1e-6 && (0.0..=1.0).contains(&row[0]), "{row:?}");
+    }
+    let means = folder.expect(&[0], "predict --posterior fit --data later.csv --means-only").out;
+    assert!(means != rows);
+}
+
+#[test]
+fn numbers_classes_and_plain_networks() {
+    let folder = Folder::new("net-numbers");
+    folder.write("table.csv", table(400, 3, "number"));
+    folder.write("later.csv", table(200, 4, "number"));
+    folder.expect(&[0], &format!("{FIT} --test later.csv --out fit"));
+    // The outcome's own standard deviation is 1.3.
+    let rmse = number(&folder.report("fit"), "/test/rmse");
+    assert!(rmse < 0.5, "{rmse}");
+    let rows = folder.expect(&[0], "predict --posterior fit --data later.csv").out;
+    assert!(rows.starts_with("mean,sd,q05,q50,q95\n"), "{rows}");
+    folder.expect(&[0], &format!("{FIT} --test later.csv --method adam --ensemble 3 --epochs 60 --out plain"));
+    let report = folder.report("plain");
+    assert!(report["components"].as_array().unwrap().len() == 3 && number(&report, "/test/rmse") < 0.5);
+
+    folder.write("table.csv", table(400, 5, "classes"));
+    folder.expect(&[0], &format!("{FIT} --categorical y --epochs 100 --method ivon --validation 0.2 --out levels"));
+    let report = folder.report("levels");
+    assert!(number(&report, "/train/accuracy") > 0.8, "{}", report["train"]);
+    let rows = folder.expect(&[0], "predict --posterior levels --data table.csv").out;
+    assert!(rows.starts_with("p[c0],p[c1],p[c2],entropy"), "{}", rows.lines().next().unwrap());
+}
+
+#[test]
+fn same_bits_for_threads_and_config_file() {
+    let folder = Folder::new("net-bits");
+    folder.write("table.csv", table(300, 1, "class"));
+    let fit = format!("{FIT} --components 2 --epochs 20 --seed 3");
+    folder.expect(&[0], &format!("{fit} --threads 1 --out a"));
+    folder.expect(&[0], &format!("{fit} --threads 2 --out b"));
+    folder.expect(&[0], "fit --config a/config.toml --quiet --out c");
+    let bytes = folder.read("a/posterior.safetensors");
+    assert!(bytes == folder.read("b/posterior.safetensors") && bytes == folder.read("c/posterior.safetensors"));
+}
+
+#[test]
+fn the_engine_fits_small_networks() {
+    let folder = Folder::new("net-engine");
+    folder.write("table.csv", table(100, 1, "class"));
+    let fit = "fit mlp --data table.csv --outcome y --hidden 4 --quiet --method component-draws --components 2";
+    folder.expect(&[0, 1], &format!("{fit} --prior-precision 1 --max-evals 20000 --out full"));
+    let report = folder.report("full");
+    assert!(number(&report, "/k_hat").is_finite() && number(&report, "/train/accuracy") > 0.7);
+    assert_eq!(report["parameters"].as_array().unwrap().len(), 17);
+}
+
+#[test]
+fn images_and_images_of_another_kind() {
+    let folder = Folder::new("net-images");
+    images(&folder, "dots", 400, 1);
+    images(&folder, "others", 100, 2);
+    folder.expect(&[0], "fit mlp --data dots --hidden 8 --epochs 20 --ood others --quiet --out fit");
+    let report = folder.report("fit");
+    assert_eq!(number(&report, "/test/accuracy"), 1.0);
+    // The same kind of image: nothing tells them apart.
+    let auroc = number(&report, "/ood/auroc");
+    assert!((auroc - 0.5).abs() < 0.15, "{auroc}");
+    let rows = folder.expect(&[0], "predict --posterior fit --data others --out p.csv").out;
+    assert!(rows.is_empty() && String::from_utf8(folder.read("p.csv")).unwrap().lines().count() == 51);
+}
+
+#[test]
+fn bad_input_is_named() {
+    let folder = Folder::new("net-bad");
+    folder.write("table.csv", table(60, 1, "class"));
+    let error = |line: &str| folder.expect(&[2], line).err;
+    assert!(error(&format!("{FIT} --hidden 0 --out x")).contains("at least one unit"));
+    assert!(error(&format!("{FIT} --batch 61 --out x")).contains("61"));
+    assert!(error(&format!("{FIT} --epochs 0 --out x")).contains("epochs"));
+    assert!(error(&format!("{FIT} --likelihood poisson --out x")).contains("poisson is not one of"));
+    assert!(error(&format!("{FIT} --ensemble 3 --out x")).contains("--method adam"));
+    assert!(error(&format!("{FIT} --resume --out x")).contains("nothing was interrupted"));
+    assert!(error("fit logistic --data table.csv --outcome y --hidden 3 --out x").contains("go with mlp"));
+    folder.write("three.csv", "a,y\n1,0\n2,1\n3,2\n4,0.5\n");
+    let line = "fit mlp --data three.csv --outcome y --likelihood categorical --quiet --out x";
+    assert!(error(line).contains("row 3 is 0.5"), "{}", error(line));
+    images(&folder, "dots", 40, 1);
+    let path = folder.path("dots").join("train-images-idx3-ubyte");
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+    assert!(
+        error("fit mlp --data dots --quiet --out x").contains("635"),
+        "{}",
+        error("fit mlp --data dots --quiet --out x")
+    );
+    assert!(!folder.path("x").exists());
+    let error = folder.expect(&[2], "reproduce uci --sets mars --quiet --out x").err;
+    assert!(error.contains("NATMIX_DATA") || error.contains("mars"), "{error}");
+}

@@ -1,0 +1,128 @@
+//! How far components overlap, and the terms of `log q` that they then share.
+//!
+//! At a draw `w` of component `k`, with `a_j = S_j (m_j - w)` and responsibilities `r_j`, a step needs what `log q` has beyond
+//! the own component:
+//!
+//! ```text
+//! grad log q - a_k = sum_j r_j a_j - a_k
+//! hess log q + S_k = sum_j r_j (a_j^2 - S_j) - (sum_j r_j a_j)^2 + S_k
+//! ```
+//!
+//! Both vanish where `log r_k = 0`, as it is for any network of some size. So while every other component is far, nothing is
+//! computed, and they are only looked at from time to time.
+
+use super::component::{Component, Work};
+use super::config::{Optimiser, TrainConfig};
+use super::kernels::Overlap;
+use rayon::prelude::*;
+
+/// Steps between two looks while components are apart.
+const EVERY: u64 = 50;
+/// Nats that every other component must lie below the own one; `exp(-100)` is nothing beside 1.
+const APART: f64 = 100.0;
+
+/// What is known about the overlap.
+pub(crate) struct Watch {
+    looked: bool,
+    apart: bool,
+    log_own: Vec<f64>,
+    /// Gradient and Hessian terms of each component, where they overlap.
+    terms: Vec<(Vec<f32>, Vec<f32>)>,
+}
+
+impl Overlap<'_> {
+    /// The terms of some weights.
+    pub fn part(&self, first: usize, len: usize) -> Self {
+        Self { grad: &self.grad[first..first + len], hess: &self.hess[first..first + len] }
+    }
+}
+
+impl Watch {
+    pub fn new(components: usize) -> Self {
+        Self { looked: false, apart: true, log_own: vec![0.0; components], terms: Vec::new() }
+    }
+
+    /// Mean log responsibility of component `k` at its own latest draws.
+    pub fn log_own(&self, k: usize) -> f64 {
+        self.log_own[k]
+    }
+
+    /// The terms of component `k`.
+    pub fn of(&self, k: usize) -> Option<Overlap<'_>> {
+        (!self.apart).then(|| Overlap { grad: &self.terms[k].0, hess: &self.terms[k].1 })
+    }
+
+    pub fn look(
+        &mut self,
+        components: &[Component],
+        log_w: &[f64],
+        work: &[Work],
+        config: &TrainConfig,
+        iteration: u64,
+    ) {
+        let due = !self.looked || !self.apart || iteration.is_multiple_of(EVERY);
+        if components.len() < 2 || config.optimiser == Optimiser::Adam || !due {
+            return;
+        }
+        self.looked = true;
+        let n = components[0].mean.len();
+        let norms: Vec<f64> = components
+            .par_iter()
+            .zip(log_w)
+            .map(|(c, w)| w + 0.5 * c.prec.iter().map(|s| f64::from(*s).ln()).sum::<f64>())
+            .collect();
+        // log r_j at each draw of each component.
+        let log_r: Vec<Vec<Vec<f64>>> = work
+            .par_iter()
+            .map(|work| work.samples.chunks_exact(n).map(|w| responsibilities(components, &norms, w)).collect())
+            .collect();
+        self.apart = log_r
+            .iter()
+            .enumerate()
+            .all(|(k, draws)| draws.iter().all(|log_r| log_r.iter().enumerate().all(|(j, r)| j == k || *r < -APART)));
+        for (k, draws) in log_r.iter().enumerate() {
+            self.log_own[k] = draws.iter().map(|log_r| log_r[k]).sum::<f64>() / draws.len() as f64;
+        }
+        if self.apart {
+            return;
+        }
+        self.terms.resize_with(components.len(), || (vec![0.0; n], vec![0.0; n]));
+        self.terms.par_iter_mut().zip(work).zip(&log_r).enumerate().for_each(|(k, ((terms, work), log_r))| {
+            terms.0.fill(0.0);
+            terms.1.fill(0.0);
+            let share = 1.0 / log_r.len() as f64;
+            for (w, log_r) in work.samples.chunks_exact(n).zip(log_r) {
+                let r: Vec<f64> = log_r.iter().map(|r| r.exp()).collect();
+                for (i, w) in w.iter().enumerate() {
+                    let w = f64::from(*w);
+                    let (mut slope, mut curve) = (0.0, 0.0);
+                    for (component, r) in components.iter().zip(&r) {
+                        let s = f64::from(component.prec[i]);
+                        let a = s * (f64::from(component.mean[i]) - w);
+                        slope += r * a;
+                        curve += r * (a * a - s);
+                    }
+                    let s = f64::from(components[k].prec[i]);
+                    let own = s * (f64::from(components[k].mean[i]) - w);
+                    terms.0[i] += (share * (slope - own)) as f32;
+                    terms.1[i] += (share * (curve - slope * slope + s)) as f32;
+                }
+            }
+        });
+    }
+}
+
+fn responsibilities(components: &[Component], norms: &[f64], w: &[f32]) -> Vec<f64> {
+    let mut log_r: Vec<f64> = components
+        .iter()
+        .zip(norms)
+        .map(|(c, norm)| {
+            let terms = c.mean.iter().zip(&c.prec).zip(w);
+            norm - 0.5 * terms.map(|((m, s), w)| f64::from(*s) * f64::from(w - m).powi(2)).sum::<f64>()
+        })
+        .collect();
+    let most = log_r.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total = most + log_r.iter().map(|r| (r - most).exp()).sum::<f64>().ln();
+    log_r.iter_mut().for_each(|r| *r -= total);
+    log_r
+}
