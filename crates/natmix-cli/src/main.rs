@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod folder;
+mod memory;
 mod problem;
 mod progress;
 mod settings;

@@ -9,9 +9,8 @@
 //! assert_eq!(model.prior(), ["intercept ~ N(0, 25^2)", "age ~ N(0, 2.5^2)"]);
 //! ```
 
-use crate::draws::Inputs;
 use crate::linear::{Linear, NOISE_SCALE};
-use crate::observations::{Observations, Parts};
+use crate::observations::Dataset;
 use crate::prior::spread;
 use crate::softmax::Softmax;
 use natmix::Error;
@@ -92,7 +91,6 @@ impl Kind {
 pub struct Regression {
     kind: Kind,
     model: Model,
-    features: usize,
     prior: Vec<String>,
 }
 
@@ -105,16 +103,16 @@ enum Model {
 
 impl Regression {
     /// With the prior's standard deviations: one for all features, or one for each.
-    pub fn new(kind: Kind, table: Observations, prior_sd: &[f64]) -> Result<Self, Error> {
-        let features = table.features();
-        let prior = describe(kind, table.names(), &spread(prior_sd, features)?);
+    pub fn new(kind: Kind, data: impl Into<Dataset>, prior_sd: &[f64]) -> Result<Self, Error> {
+        let data = data.into();
+        let prior = describe(kind, data.names(), &spread(prior_sd, data.features())?);
         let model = match kind {
-            Kind::Logistic => Model::Glm(glm(Likelihood::Bernoulli, table, prior_sd)?),
-            Kind::Poisson => Model::Glm(glm(Likelihood::Poisson, table, prior_sd)?),
-            Kind::Linear { noise_sd } => Model::Linear(Linear::new(table, prior_sd, noise_sd)?),
-            Kind::Softmax { classes } => Model::Softmax(Softmax::new(table, classes, prior_sd)?),
+            Kind::Logistic => Model::Glm(Glm::from_data(Likelihood::Bernoulli, data, prior_sd)?),
+            Kind::Poisson => Model::Glm(Glm::from_data(Likelihood::Poisson, data, prior_sd)?),
+            Kind::Linear { noise_sd } => Model::Linear(Linear::new(data, prior_sd, noise_sd)?),
+            Kind::Softmax { classes } => Model::Softmax(Softmax::new(data, classes, prior_sd)?),
         };
-        Ok(Self { kind, model, features, prior })
+        Ok(Self { kind, model, prior })
     }
 
     /// Names the classes of a softmax regression, the reference included.
@@ -145,44 +143,13 @@ impl Regression {
         &self.prior
     }
 
-    /// The features and offsets that it is fitted to.
-    pub fn inputs(&self) -> Inputs<'_> {
-        let (x, offset) = match &self.model {
-            Model::Glm(model) => (model.design(), model.offset()),
-            Model::Linear(model) => (model.observations().design(), model.observations().offset()),
-            Model::Softmax(model) => (model.observations().design(), model.observations().offset()),
-        };
-        Inputs { x, features: self.features, offset }
-    }
-
-    /// The outcomes that it is fitted to.
-    pub fn outcome(&self) -> &[f64] {
+    /// The rows that it is fitted to.
+    pub fn data(&self) -> &Dataset {
         match &self.model {
-            Model::Glm(model) => model.outcome(),
-            Model::Linear(model) => model.observations().outcome(),
-            Model::Softmax(model) => model.observations().outcome(),
+            Model::Glm(model) => model.data(),
+            Model::Linear(model) => model.data(),
+            Model::Softmax(model) => model.data(),
         }
-    }
-
-    /// How often each row counts.
-    pub fn weights(&self) -> Option<&[f64]> {
-        match &self.model {
-            Model::Glm(model) => model.weights(),
-            Model::Linear(model) => model.observations().weights(),
-            Model::Softmax(model) => model.observations().weights(),
-        }
-    }
-}
-
-fn glm(likelihood: Likelihood, table: Observations, prior_sd: &[f64]) -> Result<Glm, Error> {
-    let Parts { design, features, outcome, offset, weights, names } = table.into_parts();
-    let mut model = Glm::new(likelihood, design, features, outcome, prior_sd)?.with_names(names)?;
-    if let Some(offset) = offset {
-        model = model.with_offset(offset)?;
-    }
-    match weights {
-        Some(weights) => model.with_weights(weights),
-        None => Ok(model),
     }
 }
 
@@ -213,6 +180,7 @@ fn describe(kind: Kind, names: &[String], prior_sd: &[f64]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observations::Observations;
 
     fn table(features: usize, outcome: Vec<f64>) -> Observations {
         let x = (0..outcome.len() * features).map(|i| (i as f64 * 0.9).cos()).collect();
@@ -232,10 +200,11 @@ mod tests {
         assert_eq!(known.prior(), ["8 coefficients, x0 to x7, ~ N(0, 2^2)", "sigma = 0.5, known"]);
         let poisson = table(1, vec![3.0, 0.0]).with_weights(vec![2.0, 1.0]).unwrap().with_offset(vec![0.1, 0.2]);
         let poisson = Regression::new(Kind::Poisson, poisson.unwrap(), &[1.0]).unwrap();
-        assert_eq!((poisson.outcome(), poisson.weights().unwrap()), (&[3.0, 0.0][..], &[2.0, 1.0][..]));
-        assert_eq!((poisson.inputs().rows(), poisson.inputs().offset(1)), (2, 0.2));
+        let Dataset::Memory(table) = poisson.data() else { panic!("the table is in memory") };
+        assert_eq!((table.outcome(), table.weights().unwrap()), (&[3.0, 0.0][..], &[2.0, 1.0][..]));
+        assert_eq!(table.offset().unwrap(), [0.1, 0.2]);
         for model in [&softmax, &linear, &known, &poisson] {
-            assert_eq!(model.kind().dim(model.inputs().features()), model.target().dim());
+            assert_eq!(model.kind().dim(model.data().features()), model.target().dim());
         }
     }
 

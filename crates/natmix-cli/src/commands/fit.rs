@@ -16,8 +16,7 @@ use natmix::save::Posterior;
 use natmix::stop::StopReason;
 use natmix::{Fit, Fitted, Method};
 use natmix_models::loo::loo;
-use natmix_models::scores::{calibration, residuals, roc};
-use natmix_models::{Draws as ModelDraws, Inputs, score};
+use natmix_models::{Dataset, Draws as ModelDraws, Scored, score};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{LineWriter, Write};
@@ -34,8 +33,8 @@ const FEWEST_PREDICTIVE_DRAWS: usize = 100;
 const PREDICTIVE_TERMS: usize = 20_000_000;
 /// Draws below which leave-one-out has no tail to smooth.
 const FEWEST_TO_SMOOTH: usize = 200;
-/// Numbers of log likelihoods up to which they are kept in draws.zarr.
-const KEPT_LOG_LIKELIHOODS: usize = 20_000_000;
+/// Log likelihoods, rows times draws, that are kept in draws.zarr.
+const KEPT_LOG_LIKELIHOODS: usize = 5_000_000;
 
 /// Names of the files in the folder of a fit.
 pub mod files {
@@ -224,17 +223,12 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     let mut loo_report = None;
     let mut log_likelihood = None;
     if let Some(data) = problem.data() {
-        let kind = data.study.regression.kind();
-        let table = data.study.regression.inputs();
+        let (kind, table) = (data.study.regression.kind(), data.study.regression.data());
         let count = (PREDICTIVE_TERMS / table.rows()).clamp(FEWEST_PREDICTIVE_DRAWS, PREDICTIVE_DRAWS);
         let few = &z[..(count * q.dim()).min(z.len())];
         let model_draws = ModelDraws::new(kind, table.features(), few)?;
-        scores.0 = Some(score_rows(&model_draws, table, data.study.regression.outcome(), data)?);
-        if let Some(rows) = &data.test {
-            let table = Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?;
-            let outcome = rows.outcome.as_deref().unwrap_or_default();
-            scores.1 = Some(score_rows(&model_draws, table, outcome, data)?);
-        }
+        scores.0 = Some(score_rows(&model_draws, table, data)?);
+        scores.1 = data.test.as_ref().map(|table| score_rows(&model_draws, table, data)).transpose()?;
         let weighted = natmix::diagnose::weigh_draws(target, q, count.max(FEWEST_TO_SMOOTH), settings.seed)?;
         let found = loo(&data.study.regression, &weighted.draws, &weighted.log_ratios, PREDICTIVE_TERMS)?;
         loo_report = Some(Loo {
@@ -244,8 +238,11 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
             bad_rows: found.too_large(),
             max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         });
-        if table.rows() * count <= KEPT_LOG_LIKELIHOODS {
-            log_likelihood = Some((table.rows(), model_draws.log_likelihood(table, data.study.regression.outcome())?));
+        let kept = (KEPT_LOG_LIKELIHOODS / table.rows()).min(count);
+        if kept >= FEWEST_PREDICTIVE_DRAWS {
+            let rows = table.take(&(0..table.rows()).collect::<Vec<_>>())?;
+            let draws = ModelDraws::new(kind, table.features(), &few[..kept * q.dim()])?;
+            log_likelihood = Some((rows.rows(), draws.log_likelihood((&rows).into(), rows.outcome())?));
         }
         if kind == natmix_models::Kind::Logistic && scores.0.as_ref().and_then(|scores| scores.auroc) == Some(1.0) {
             verdict.notes.push(
@@ -304,18 +301,10 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     Ok(report)
 }
 
-fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &crate::problem::Data) -> Result<Scores> {
-    let (scores, mut predictions) = score(draws, table, outcome)?;
-    let (mut calibrated, mut curve) = (Vec::new(), Vec::new());
-    if let natmix_models::Predictions::Binary { probability, .. } = &predictions {
-        calibrated =
-            calibration(probability, outcome).iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect();
-        curve = roc(probability, outcome);
-    }
-    let residuals = residuals(&predictions, outcome);
+fn score_rows(draws: &ModelDraws, table: &Dataset, data: &crate::problem::Data) -> Result<Scores> {
+    let Scored { scores, calibration, roc, residuals } = score(draws, table)?;
     // Errors in the user's own units.
     let (centre, scale) = data.study.memory.encoding.outcome.as_ref().map_or((0.0, 1.0), |o| (o.centre, o.scale));
-    predictions.rescale(centre, scale);
     Ok(Scores {
         rows: scores.rows,
         // A density in the outcome's own units.
@@ -325,8 +314,8 @@ fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &cra
         ece: scores.ece,
         auroc: scores.auroc,
         rmse: scores.rmse.map(|rmse| rmse * scale),
-        calibration: calibrated,
-        roc: curve,
+        calibration: calibration.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect(),
+        roc,
         residuals: residuals.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect(),
     })
 }
