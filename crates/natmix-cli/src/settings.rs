@@ -271,3 +271,6 @@ fn check_size(config: &Config, dim: usize) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
