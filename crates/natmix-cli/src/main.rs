@@ -8,6 +8,7 @@ mod memory;
 mod problem;
 mod progress;
 mod settings;
+mod start;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};

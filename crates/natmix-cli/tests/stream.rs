@@ -99,6 +99,37 @@ fn a_streamed_fit_goes_on_anywhere() {
     assert!(!folder.names().iter().any(|name| name.contains("rows")), "{:?}", folder.names());
 }
 
+/// A large table is fitted from the posterior of some of its rows: the few iterations that are left are those that the stopping
+/// rule needs to see that nothing is left to gain.
+#[test]
+fn a_large_table_starts_from_a_sample() {
+    let folder = Folder::new("stream-sample");
+    let mut noise = Noise(8);
+    let mut text = String::from("a,b,y\n");
+    for _ in 0..200_000 {
+        let (a, b) = (noise.normal(), noise.normal());
+        let rate = (1.0 + 0.8 * a - 0.5 * b).exp();
+        // A Poisson count by Knuth's product of uniforms.
+        let (limit, mut product, mut count) = ((-rate).exp(), noise.uniform(), 0);
+        while product > limit {
+            (product, count) = (product * noise.uniform(), count + 1);
+        }
+        writeln!(text, "{a:.4},{b:.4},{count}").unwrap();
+    }
+    folder.write("table.csv", text);
+    folder.expect(&[0], "fit poisson --data table.csv --outcome y --quiet --stream --out fit");
+    let report = folder.report("fit");
+    assert!(number(&report, "/iterations") <= 20.0, "{}", report["iterations"]);
+    // The sample's evaluations are counted.
+    let trace = String::from_utf8(folder.read("fit/trace.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(trace.lines().last().unwrap()).unwrap();
+    assert!(number(&report, "/evals/points") > number(&last, "/evals"));
+    for (j, truth) in [1.0, 0.8, -0.5].into_iter().enumerate() {
+        let [mean, sd] = ["mean", "sd"].map(|what| number(&report, &format!("/parameters/{j}/{what}")));
+        assert!((mean - truth).abs() < 5.0 * sd, "parameter {j}: {mean} +- {sd}, truth {truth}");
+    }
+}
+
 /// A table of twice the memory that the process may take.
 #[cfg(target_os = "linux")]
 #[test]

@@ -62,6 +62,11 @@ impl Linear {
         &self.data
     }
 
+    /// Whether sums over all rows are at hand.
+    pub(crate) fn has_equations(&self) -> bool {
+        self.equations.is_some()
+    }
+
     /// The noise, if it is known.
     pub fn noise_sd(&self) -> Option<f64> {
         self.noise_sd

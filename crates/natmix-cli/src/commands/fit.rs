@@ -8,6 +8,7 @@ use crate::report::record::{read_trace, store};
 use crate::report::summary;
 use crate::report::{self, Component, Estimate, Evals, Loo, Model, Report, Scores, Stop};
 use crate::settings::Settings;
+use crate::start::from_sample;
 use anyhow::{Context, Result, bail};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
@@ -89,7 +90,7 @@ fn fit_into(
     args: &FitArgs,
     settings: &Settings,
     problem: &Problem,
-    config: natmix::Config,
+    mut config: natmix::Config,
     start: Option<Mixture>,
     resumed: Option<natmix::State>,
 ) -> Result<ExitCode> {
@@ -101,17 +102,29 @@ fn fit_into(
     let mut bar = Bar::new(args.quiet, settings.max_evals);
     let mut checkpoints = Checkpointer::new(out.staged(files::CHECKPOINT), CHECKPOINT_EVERY);
 
+    let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
+    let sample = match problem.data() {
+        // Again for a resumed run, whose evaluations are to be those of an unbroken one.
+        Some(data) if !chosen => from_sample(data, &config, &mut cancel)?,
+        _ => None,
+    };
+    let before = sample.as_ref().map_or(0, |sample| sample.evals);
+    if let Some(sample) = &sample {
+        config.trust_region = sample.trust_region;
+    }
+    config.max_evals = config.max_evals.map(|most| most.saturating_sub(before).max(1));
     let mut fit = Fit::new(problem.target(), config);
     if let Some(state) = resumed {
         fit = fit.resume(state);
-    } else if let Some(start) = start {
+    } else if let Some(start) = start.or(sample.map(|sample| sample.mixture)) {
         fit = fit.start(start);
     }
     let observers: [&mut dyn Observer; 4] = [&mut bar, &mut trace, &mut checkpoints, &mut cancel];
     for observer in observers {
         fit = fit.observe(observer);
     }
-    let fitted = fit.run()?;
+    let mut fitted = fit.run()?;
+    fitted.evals += before;
     bar.finish();
     let interrupted = fitted.stop.reason == StopReason::Cancelled;
     if let Some(error) = fitted.observer_error {
@@ -197,6 +210,8 @@ fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
     // Budgets and threads may change; what decides the path of the run may not.
     let comparable = |config: &natmix::Config| natmix::Config {
         threads: 0,
+        // Follows from the rows.
+        trust_region: 1.0,
         max_evals: None,
         max_seconds: None,
         max_iterations: 1,
