@@ -229,11 +229,12 @@ impl Target {
         let z = slice(&z)?.to_vec();
         let (model, scale) = (&study.regression, study.memory.encoding.outcome.as_ref().map_or(1.0, |o| o.scale));
         let values = in_pool(py, 0, || {
-            let draws = Draws::new(model.kind(), model.inputs().features(), &z)?;
-            let mut values = draws.log_likelihood(model.inputs(), model.outcome())?;
+            let rows = model.data().take(&(0..model.data().rows()).collect::<Vec<_>>())?;
+            let draws = Draws::new(model.kind(), rows.features(), &z)?;
+            let mut values = draws.log_likelihood((&rows).into(), rows.outcome())?;
             values.iter_mut().for_each(|x| *x -= scale.ln());
             Ok(values)
         })?;
-        rows(py, values, model.inputs().rows()).map(Some)
+        rows(py, values, model.data().rows()).map(Some)
     }
 }

@@ -173,6 +173,9 @@ pub struct FitArgs {
     /// No intercept
     #[arg(long, overrides_with = "intercept", help_heading = "Data")]
     pub no_intercept: bool,
+    /// Keep the rows on disk instead of in memory; by itself if memory is short
+    #[arg(long, help_heading = "Data")]
+    pub stream: bool,
 
     /// Prior standard deviation of the coefficients, as fitted; of the intercept ten times that [default: 2.5]
     #[arg(long, value_name = "X", help_heading = "Model")]

@@ -4,10 +4,12 @@
 mod args;
 mod commands;
 mod folder;
+mod memory;
 mod networks;
 mod problem;
 mod progress;
 mod settings;
+mod start;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};

@@ -1,11 +1,13 @@
 //! What is fitted: an analytic density, or a regression with its data. Read and checked before anything is written.
 
 use crate::args::ModelKind;
+use crate::memory;
 use crate::settings::Settings;
 use anyhow::{Context, Result, bail};
 use natmix::target::Target;
 use natmix::targets::Spec;
-use natmix_models::{DesignOptions, EncodedRows, OutcomeKind, Study, Table};
+use natmix_models::table::TableFile;
+use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Observations, OutcomeKind, Study, Table};
 use std::path::Path;
 
 /// A target with all that is known about it.
@@ -30,7 +32,7 @@ pub struct Data {
     /// The table and its regression; a target whose parameters are on the user's own scale.
     pub study: Study,
     /// Rows to score predictions on.
-    pub test: Option<EncodedRows>,
+    pub test: Option<Dataset>,
     /// One line for people.
     pub summary: String,
 }
@@ -58,7 +60,6 @@ impl Problem {
     fn regression(model: ModelKind, settings: &Settings) -> Result<Self> {
         let path = settings.data.as_deref().with_context(|| format!("{} needs --data FILE", model.name()))?;
         let outcome = settings.outcome.clone().with_context(|| format!("{} needs --outcome COL", model.name()))?;
-        let table = Table::read(path, &settings.categorical)?;
         let options = DesignOptions {
             outcome: Some(outcome.clone()),
             offset: settings.offset.clone(),
@@ -76,18 +77,10 @@ impl Problem {
             ModelKind::Mlp => bail!("a network is no regression"),
             ModelKind::Density => bail!("a density has no outcome"),
         };
-        let study = Study::new(table, &options, kind, settings.prior_sd, settings.noise_sd)?;
+        let study = study(path, settings, &options, kind)?;
         let (encoding, kind) = (&study.memory.encoding, study.memory.kind);
         let (dim, rows) = (encoding.dim(), study.num_rows().unwrap_or(0));
-        let test = settings.test.as_deref().map(|path| encoding.read(path)).transpose()?;
-        if let Some(rows) = &test
-            && rows.outcome.is_none()
-        {
-            bail!(
-                "{} has no column `{outcome}` to score predictions on",
-                settings.test.as_deref().map_or("", |p| p.to_str().unwrap_or(""))
-            );
-        }
+        let test = settings.test.as_deref().map(|path| test_rows(path, encoding, &outcome)).transpose()?;
         let summary = format!(
             "a {} regression of `{outcome}` on {dim} coefficient{} ({}, {rows} rows)",
             kind.name(),
@@ -136,6 +129,35 @@ impl Problem {
             Problem::Regression(data) => Some(data),
         }
     }
+}
+
+/// Reads a table into memory or, if that is asked for or memory is short, onto disk.
+fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: OutcomeKind) -> Result<Study> {
+    let (prior_sd, noise_sd) = (settings.prior_sd, settings.noise_sd);
+    let room = memory::room().unwrap_or(u64::MAX);
+    if settings.stream || memory::may_exceed(path, room) {
+        let file = TableFile::open(path, &settings.categorical)?;
+        if settings.stream || file.encoded_bytes(&file.encoding(options)?.0) > room {
+            return Ok(Study::stored(&file, existing_part(&settings.out), options, kind, prior_sd, noise_sd)?);
+        }
+    }
+    Ok(Study::new(Table::read(path, &settings.categorical)?, options, kind, prior_sd, noise_sd)?)
+}
+
+/// The innermost folder of a path that is there: rows go to the disk that the results go to.
+fn existing_part(path: &Path) -> &Path {
+    path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
+}
+
+/// Rows to score predictions on.
+fn test_rows(path: &Path, encoding: &Encoding, outcome: &str) -> Result<Dataset> {
+    let EncodedRows { dim, x, outcome: y, offset, .. } = encoding.read(path)?;
+    let y = y.with_context(|| format!("{} has no column `{outcome}` to score predictions on", path.display()))?;
+    let table = Observations::new(x, dim, y)?;
+    Ok(match offset {
+        Some(offset) => table.with_offset(offset)?.into(),
+        None => table.into(),
+    })
 }
 
 fn name_of(path: &Path) -> String {

@@ -16,8 +16,8 @@ const MOST_NUMBERS: usize = 250_000_000;
 /// Most threads: starting many thousands takes longer than any fit.
 const MOST_THREADS: usize = 1024;
 
-/// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder and threads, which
-/// change no result, are read but not written: the same fit leaves the same bytes wherever it runs.
+/// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder, threads and where rows
+/// are kept, which change no result, are read but not written: the same fit leaves the same bytes wherever it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -32,6 +32,8 @@ pub struct Settings {
     pub exposure: Option<String>,
     pub standardize: bool,
     pub intercept: bool,
+    #[serde(skip_serializing)]
+    pub stream: bool,
     pub prior_sd: f64,
     pub noise_sd: Option<f64>,
     #[serde(skip_serializing)]
@@ -74,6 +76,7 @@ impl Default for Settings {
             exposure: None,
             standardize: true,
             intercept: true,
+            stream: false,
             prior_sd: 2.5,
             noise_sd: None,
             out: "natmix-fit".into(),
@@ -146,6 +149,7 @@ impl Settings {
         if args.intercept || args.no_intercept {
             self.intercept = args.intercept;
         }
+        self.stream |= args.stream;
         set(&mut self.prior_sd, &args.prior_sd);
         some(&mut self.noise_sd, &args.noise_sd);
         set(&mut self.out, &args.out);
@@ -179,8 +183,8 @@ impl Settings {
                 bail!("a density needs --spec FILE.json");
             }
             let columns = [&self.outcome, &self.weights, &self.offset].iter().any(|column| column.is_some());
-            if self.data.is_some() || self.test.is_some() || columns || !self.categorical.is_empty() {
-                bail!("a density has no data: --data, --test and names of columns go with the other models");
+            if self.data.is_some() || self.test.is_some() || columns || !self.categorical.is_empty() || self.stream {
+                bail!("a density has no data: --data, --test, --stream and names of columns go with the other models");
             }
         } else {
             if self.spec.is_some() {
@@ -278,3 +282,6 @@ fn check_size(config: &Config, dim: usize) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

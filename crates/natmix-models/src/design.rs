@@ -28,13 +28,13 @@ mod outcome;
 
 pub use encode::EncodedRows;
 pub use encoding::{Coding, Encoding, Feature, INTERCEPT, Outcome};
+pub(crate) use outcome::OutcomeCheck;
 pub use outcome::{OutcomeKind, check_outcome};
 
 use crate::error::DataError;
 use crate::table::moments::Moments;
 use crate::table::{Origin, Table, TableFile};
 use encoding::Columns;
-use std::collections::HashMap;
 use std::path::Path;
 
 /// Which column is what, and how numbers are scaled. Categorical are those columns that have levels in the table.
@@ -138,7 +138,7 @@ impl Design {
 
 impl TableFile {
     /// How the columns are to be encoded, and what a person should know about them: what [`Design::new`] works out for a table
-    /// in memory. Blocks of rows are then encoded with [`Encoding::encode`].
+    /// in memory. [`TableFile::store`] encodes the rows with it.
     pub fn encoding(&self, options: &DesignOptions) -> Result<(Encoding, Vec<String>), DataError> {
         let columns = Columns {
             file: self.path(),
@@ -149,17 +149,9 @@ impl TableFile {
         };
         Encoding::new(&columns, options)
     }
-
-    /// What [`Design::check_outcome`] does, by reading the column of the outcome alone.
-    pub fn check_outcome(&self, kind: OutcomeKind, encoding: &Encoding) -> Result<usize, DataError> {
-        let about = encoding.outcome.as_ref().ok_or_else(|| no_outcome(self.path()))?;
-        let wanted = HashMap::from([(about.column.as_str(), about.levels.is_some())]);
-        let (table, _) = Table::read_columns(self.path(), &wanted)?;
-        check_outcome(kind, &table.values, about, &table.origin)
-    }
 }
 
-fn no_outcome(file: &Path) -> DataError {
+pub(crate) fn no_outcome(file: &Path) -> DataError {
     DataError::BadTable { file: file.into(), problem: "no column is named as the outcome (use --outcome COL)".into() }
 }
 

@@ -13,6 +13,7 @@
 //! assert!((log_lik[3] - (8f64.ln() - 8.0)).abs() < 1e-12); // draw 1, row 1: 8 exp(-8)
 //! ```
 
+use crate::observations::Observations;
 use crate::prior::LOG_TAU;
 use crate::regression::Kind;
 use natmix::Error;
@@ -31,6 +32,12 @@ pub struct Inputs<'a> {
     pub(crate) x: &'a [f64],
     pub(crate) features: usize,
     pub(crate) offset: Option<&'a [f64]>,
+}
+
+impl<'a> From<&'a Observations> for Inputs<'a> {
+    fn from(table: &'a Observations) -> Self {
+        Inputs { x: table.design(), features: table.features(), offset: table.offset() }
+    }
 }
 
 impl<'a> Inputs<'a> {

@@ -344,7 +344,7 @@ pub enum DataError {
     },
     /// The table does not fit into memory.
     #[error(
-        "{}: no memory for another {bytes} bytes (use fewer columns or levels, or minibatches, which read the file in pieces)",
+        "{}: no memory for another {bytes} bytes (use fewer columns or levels, or --stream, which keeps the rows on disk)",
         .file.display()
     )]
     OutOfMemory {
@@ -352,6 +352,19 @@ pub enum DataError {
         file: PathBuf,
         /// How much was asked for.
         bytes: u64,
+    },
+    /// Rows that do not fit into memory could not be kept on disk either.
+    #[error(
+        "cannot keep {bytes} bytes of rows on disk in {}: {source} (make room there, or choose another --out)",
+        .folder.display()
+    )]
+    NotStored {
+        /// Where they were to be kept.
+        folder: PathBuf,
+        /// How much it takes.
+        bytes: u64,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// What a posterior remembers about its columns makes no sense.
     #[error("the remembered encoding of the columns is damaged: {problem} (fit again)")]

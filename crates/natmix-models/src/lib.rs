@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`table`], [`idx`], [`npy`], [`splits`] | readers of CSV, IDX and NumPy files, and of sets with fixed splits |
+//! | [`table`], [`idx`], [`npy`], [`splits`], [`row_file`] | readers of CSV, IDX and NumPy files, and of sets with fixed splits; rows that stay on disk |
 //! | [`design`] | from columns to features, and back to the user's own scale |
 //! | [`regression`], [`linear`], [`softmax`], [`mlp`], [`study`] | the models, as targets of the engine; with a table |
 //! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | what a posterior says about rows |
@@ -22,6 +22,7 @@ pub mod observations;
 pub mod predict;
 mod prior;
 pub mod regression;
+pub mod row_file;
 pub mod scores;
 pub mod softmax;
 mod source;
@@ -35,10 +36,10 @@ pub use error::DataError;
 pub use linear::Linear;
 pub use loo::Loo;
 pub use mlp::Mlp;
-pub use observations::Observations;
+pub use observations::{Dataset, Observations};
 pub use predict::{Predictions, predict};
 pub use regression::{Kind, Regression};
-pub use scores::{Scores, score};
+pub use scores::{Scored, Scores, score};
 pub use softmax::Softmax;
 pub use study::{Memory, Study};
 pub use table::Table;

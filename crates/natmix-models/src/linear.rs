@@ -27,7 +27,7 @@
 //! ```
 
 use crate::normal_equations::{NormalEquations, weigh_residuals};
-use crate::observations::{ALL_CURVATURES, Block, Observations};
+use crate::observations::{ALL_CURVATURES, Block, Dataset};
 use crate::prior::{LOG_TAU, Prior, spread, usable_sd};
 use natmix::matrix::{Transpose, product, symmetrise};
 use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
@@ -39,7 +39,7 @@ pub const NOISE_SCALE: f64 = 5.0;
 /// A linear regression with its data.
 #[derive(Clone, Debug)]
 pub struct Linear {
-    table: Observations,
+    data: Dataset,
     prior: Prior,
     noise_sd: Option<f64>,
     equations: Option<NormalEquations>,
@@ -47,18 +47,24 @@ pub struct Linear {
 
 impl Linear {
     /// With prior standard deviations of the coefficients (one for all, or one for each) and the noise's own, if known.
-    pub fn new(table: Observations, prior_sd: &[f64], noise_sd: Option<f64>) -> Result<Self, Error> {
-        let prior = Prior::new(&spread(prior_sd, table.features())?);
+    pub fn new(data: impl Into<Dataset>, prior_sd: &[f64], noise_sd: Option<f64>) -> Result<Self, Error> {
+        let data = data.into();
+        let prior = Prior::new(&spread(prior_sd, data.features())?);
         if let Some(sd) = noise_sd.filter(|sd| !usable_sd(*sd)) {
             let problem = format!("noise sd {sd} is not a positive number with a finite square");
             return Err(Error::InvalidInput(problem));
         }
-        Ok(Self { equations: NormalEquations::new(&table), table, prior, noise_sd })
+        Ok(Self { equations: NormalEquations::new(&data)?, data, prior, noise_sd })
     }
 
     /// The data.
-    pub fn observations(&self) -> &Observations {
-        &self.table
+    pub fn data(&self) -> &Dataset {
+        &self.data
+    }
+
+    /// Whether sums over all rows are at hand.
+    pub(crate) fn has_equations(&self) -> bool {
+        self.equations.is_some()
     }
 
     /// The noise, if it is known.
@@ -68,7 +74,7 @@ impl Linear {
 
     /// Takes points apart.
     fn split(&self, z: Points<'_>, scratch: &mut Scratch) -> Split {
-        let (d, n) = (self.table.features(), z.len());
+        let (d, n) = (self.data.features(), z.len());
         let (mut coefficients, mut log_sd) = (scratch.take_used(n * d), scratch.take_used(n));
         let mut prec = scratch.take_used(n);
         for (i, z) in z.iter().enumerate() {
@@ -87,12 +93,12 @@ impl Linear {
         want_slopes: bool,
         request: Option<&mut CurvatureSums<'_>>,
         scratch: &mut Scratch,
-    ) -> Sums {
-        let (d, n) = (self.table.features(), points.prec.len());
+    ) -> Result<Sums, TargetError> {
+        let (d, n) = (self.data.features(), points.prec.len());
         let (mut gram_shape, mut fisher) = (None, None);
         match request {
             Some(request) if request.kind == Curvature::EmpiricalFisher => {
-                fisher = Some(Fisher { request, scale: self.table.scale(rows), unknown: self.noise_sd.is_none() });
+                fisher = Some(Fisher { request, scale: self.data.scale(rows), unknown: self.noise_sd.is_none() });
             }
             request => gram_shape = request.map(|request| request.shape),
         }
@@ -110,7 +116,7 @@ impl Linear {
                 sums.gram.iter_mut().zip(equations.gram.iter().step_by(step)).for_each(|(mine, a)| *mine = *a);
                 sums.total_weight = equations.total_weight;
             }
-            _ => self.table.blocks(rows, scratch, |block, scratch| {
+            _ => self.data.blocks(rows, scratch, |block, scratch| {
                 let r = block.rows();
                 sums.total_weight += block.total_weight();
                 if let Some(shape) = gram_shape {
@@ -128,9 +134,9 @@ impl Linear {
                     product(&mut sums.slopes, true, 1.0, block.x, Transpose::No, &residuals, (d, r, n));
                 }
                 scratch.give(residuals);
-            }),
+            })?,
         }
-        sums
+        Ok(sums)
     }
 }
 
@@ -232,7 +238,7 @@ pub(crate) fn noise_prior(s: f64) -> (f64, f64, f64) {
 
 impl Target for Linear {
     fn dim(&self) -> usize {
-        self.table.features() + usize::from(self.noise_sd.is_none())
+        self.data.features() + usize::from(self.noise_sd.is_none())
     }
 
     fn is_log_concave(&self) -> bool {
@@ -245,12 +251,12 @@ impl Target for Linear {
     }
 
     fn num_rows(&self) -> Option<usize> {
-        Some(self.table.rows())
+        Some(self.data.rows())
     }
 
     fn parameter_names(&self) -> Vec<String> {
         let noise = self.noise_sd.is_none().then(|| "sigma".to_owned());
-        self.table.names().iter().cloned().chain(noise).collect()
+        self.data.names().iter().cloned().chain(noise).collect()
     }
 
     fn to_parameters(&self, z: &[f64], parameters: &mut [f64]) {
@@ -267,13 +273,13 @@ impl Target for Linear {
         mut out: EvalOut<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TargetError> {
-        let (d, n, dim) = (self.table.features(), z.len(), self.dim());
-        let (unknown, scale) = (self.noise_sd.is_none(), self.table.scale(rows));
+        let (d, n, dim) = (self.data.features(), z.len(), self.dim());
+        let (unknown, scale) = (self.noise_sd.is_none(), self.data.scale(rows));
         self.prior.start(z, &mut out);
         let EvalOut { log_p, mut grad, mut curv } = out;
         let want_slopes = grad.is_some() || curv.as_ref().is_some_and(|curv| curv.kind == Curvature::Exact);
         let points = self.split(z, scratch);
-        let sums = self.sums(rows, &points, want_slopes, curv.as_mut(), scratch);
+        let sums = self.sums(rows, &points, want_slopes, curv.as_mut(), scratch)?;
 
         for i in 0..n {
             let (log_sd, prec, rss) = (points.log_sd[i], points.prec[i], sums.rss[i]);

@@ -29,7 +29,7 @@
 //! assert!((loo.elpd + 4.0).abs() < 1e-12 && loo.p_loo.abs() < 1e-12 && loo.too_large() == 0);
 //! ```
 
-use crate::draws::{Draws, Inputs, log_sum_exp};
+use crate::draws::{Draws, log_sum_exp};
 use crate::regression::Regression;
 use crate::scores::spaced;
 use natmix::Error;
@@ -38,6 +38,9 @@ use serde::Serialize;
 
 /// Log likelihoods, rows times draws, that [`loo`] evaluates at most: some seconds.
 pub const MOST_TERMS: usize = 50_000_000;
+
+/// Rows that are brought into memory at once.
+const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// Numbers that a row leaves behind.
 const WIDTH: usize = 4;
@@ -117,21 +120,18 @@ pub fn loo(model: &Regression, draws: &[f64], base_log_ratios: &[f64], most_term
     let used = usable(base_log_ratios)?;
     let kept: Vec<f64> = used.iter().flat_map(|&s| &draws[s * dim..(s + 1) * dim]).copied().collect();
     let base = Base::new(used.iter().map(|&s| base_log_ratios[s]).collect());
-    let inputs = model.inputs();
-    let draws = Draws::new(model.kind(), inputs.features(), &kept)?;
-    let left_out: Vec<usize> = spaced(inputs.rows(), (most_terms / used.len()).max(1)).collect();
-    let weight = |row: usize| model.weights().map_or(1.0, |weights| weights[left_out[row]]);
-    let each =
-        |row: usize, log_lik: &[f64], out: &mut [f64]| out.copy_from_slice(&base.leave_out(log_lik, weight(row)));
-    let of_rows = if left_out.len() == inputs.rows() {
-        draws.map_log_likelihood(inputs, model.outcome(), WIDTH, each)?
-    } else {
-        let x: Vec<f64> = left_out.iter().flat_map(|&row| inputs.row(row)).copied().collect();
-        let offset: Vec<f64> = left_out.iter().map(|&row| inputs.offset(row)).collect();
-        let outcome: Vec<f64> = left_out.iter().map(|&row| model.outcome()[row]).collect();
-        draws.map_log_likelihood(Inputs::new(&x, inputs.features(), Some(&offset))?, &outcome, WIDTH, each)?
-    };
-    Ok(Loo::collect(&of_rows, inputs.rows(), left_out, used.len()))
+    let data = model.data();
+    let draws = Draws::new(model.kind(), data.features(), &kept)?;
+    let left_out: Vec<usize> = spaced(data.rows(), (most_terms / used.len()).max(1)).collect();
+    let mut of_rows = Vec::with_capacity(WIDTH * left_out.len());
+    for rows in left_out.chunks(ROWS_AT_ONCE) {
+        let table = data.take(rows)?;
+        let weight = |row: usize| table.weights().map_or(1.0, |weights| weights[row]);
+        of_rows.extend(draws.map_log_likelihood((&table).into(), table.outcome(), WIDTH, |row, log_lik, out| {
+            out.copy_from_slice(&base.leave_out(log_lik, weight(row)));
+        })?);
+    }
+    Ok(Loo::collect(&of_rows, data.rows(), left_out, used.len()))
 }
 
 /// The same from log likelihoods of any model, `log_likelihood[draw * rows + row]`, each row counting once.

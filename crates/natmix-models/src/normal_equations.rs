@@ -10,11 +10,11 @@
 //! Both hold for any `c`, so that its rounding errors do no harm; near the solution nothing cancels, as it would in
 //! `y'Uy - 2 b'X'Uy + b'A b`.
 
-use crate::observations::Observations;
+use crate::observations::Dataset;
 use natmix::Scratch;
 use natmix::family::{Gaussian, Precision};
 use natmix::matrix::{Transpose, product};
-use natmix::target::{Rows, Shape};
+use natmix::target::{Rows, Shape, TargetError};
 
 /// Columns up to which the equations are formed: their matrix is to stay small.
 const MOST_FEATURES: usize = 512;
@@ -34,52 +34,52 @@ pub(crate) struct NormalEquations {
 
 impl NormalEquations {
     /// Nothing where they would not pay or not be accurate: more columns than rows, or columns nearly collinear.
-    pub fn new(table: &Observations) -> Option<Self> {
-        let d = table.features();
-        if d > MOST_FEATURES || d > table.rows() {
-            return None;
+    pub fn new(data: &Dataset) -> Result<Option<Self>, TargetError> {
+        let d = data.features();
+        if d > MOST_FEATURES || d > data.rows() {
+            return Ok(None);
         }
         let mut scratch = Scratch::default();
         let mut gram = vec![0.0; d * d];
         let mut total_weight = 0.0;
-        table.blocks(Rows::All, &mut scratch, |block, scratch| {
+        data.blocks(Rows::All, &mut scratch, |block, scratch| {
             block.add_gram(&mut gram, Shape::Full, block.weights, scratch);
             total_weight += block.total_weight();
-        });
+        })?;
         natmix::matrix::symmetrise(&mut gram, d);
         let scale: Vec<f64> = (0..d).map(|j| gram[j * (d + 1)].sqrt().recip()).collect();
         let halves: Vec<f64> = (0..d * d).map(|at| -0.5 * scale[at % d] * scale[at / d] * gram[at]).collect();
         let mut equations = Self { gram, centre: vec![0.0; d], gradient: vec![0.0; d], rss: 0.0, total_weight };
         // The first pass solves, the second takes back most of the first one's rounding errors.
         for _ in 0..2 {
-            equations.measure(table, &mut scratch);
+            equations.measure(data, &mut scratch)?;
             let right: Vec<f64> = equations.gradient.iter().zip(&scale).map(|(g, s)| g * s).collect();
-            let solved = Gaussian::from_natural(&right, &halves).ok()?;
-            let Precision::Full(factored) = solved.precision() else { return None };
+            let Ok(solved) = Gaussian::from_natural(&right, &halves) else { return Ok(None) };
+            let Precision::Full(factored) = solved.precision() else { return Ok(None) };
             if factored.factor().iter().step_by(d + 1).any(|pivot| pivot * pivot < LEAST_PIVOT) {
-                return None;
+                return Ok(None);
             }
             let steps = solved.mean().iter().zip(&scale);
             equations.centre.iter_mut().zip(steps).for_each(|(c, (step, scale))| *c += step * scale);
         }
-        equations.measure(table, &mut scratch);
+        equations.measure(data, &mut scratch)?;
         let finite = equations.centre.iter().chain(&equations.gradient).chain([&equations.rss]).all(|x| x.is_finite());
-        finite.then_some(equations)
+        Ok(finite.then_some(equations))
     }
 
     /// Residuals at the centre: their sum of squares, and `X'Ue`.
-    fn measure(&mut self, table: &Observations, scratch: &mut Scratch) {
+    fn measure(&mut self, data: &Dataset, scratch: &mut Scratch) -> Result<(), TargetError> {
         let Self { centre, gradient, rss, .. } = self;
         gradient.fill(0.0);
         *rss = 0.0;
-        table.blocks(Rows::All, scratch, |block, scratch| {
+        data.blocks(Rows::All, scratch, |block, scratch| {
             let r = block.rows();
             let mut residual = scratch.take_used(r);
             block.predictors(centre, 1, &mut residual);
             *rss += weigh_residuals(&mut residual, block.outcome, block.weights);
             product(gradient, true, 1.0, block.x, Transpose::No, &residual, (block.features, r, 1));
             scratch.give(residual);
-        });
+        })
     }
 
     /// Residual sum of squares at each of the points and, if wanted, `X'U(y - off - Xb)`.
@@ -131,13 +131,14 @@ pub(crate) fn weigh_residuals(predictors: &mut [f64], outcome: &[f64], weights: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observations::Observations;
 
     #[test]
     fn residuals_are_those_of_the_rows() {
         let x: Vec<f64> = (0..90).map(|i| (f64::from(i * i) * 1.7).sin()).collect();
         let y: Vec<f64> = (0..30).map(|i| f64::from(i % 7) + 1e4).collect();
         let table = Observations::new(x.clone(), 3, y.clone()).unwrap();
-        let equations = NormalEquations::new(&table).unwrap();
+        let equations = NormalEquations::new(&table.into()).unwrap().unwrap();
         let b = [0.3, -2.0, 5.0];
         let (mut rss, mut slopes) = ([0.0], [0.0; 3]);
         equations.at(&b, &mut rss, Some(&mut slopes), &mut Scratch::default());
@@ -154,12 +155,12 @@ mod tests {
     #[test]
     fn collinear_and_wide_tables_have_none() {
         let column: Vec<f64> = (0..10).map(f64::from).collect();
-        let twice: Vec<f64> = column.iter().flat_map(|x| [*x, 2.0 * x]).collect();
-        assert!(NormalEquations::new(&Observations::new(twice, 2, column.clone()).unwrap()).is_none());
-        let with_zeros: Vec<f64> = column.iter().flat_map(|x| [*x, 0.0]).collect();
-        assert!(NormalEquations::new(&Observations::new(with_zeros, 2, column.clone()).unwrap()).is_none());
-        let years: Vec<f64> = column.iter().flat_map(|x| [1.0, 1e5 + x]).collect();
-        assert!(NormalEquations::new(&Observations::new(years, 2, column.clone()).unwrap()).is_none());
-        assert!(NormalEquations::new(&Observations::new(column, 10, vec![1.0]).unwrap()).is_none());
+        let none = |x: Vec<f64>, features, y| {
+            NormalEquations::new(&Observations::new(x, features, y).unwrap().into()).unwrap().is_none()
+        };
+        assert!(none(column.iter().flat_map(|x| [*x, 2.0 * x]).collect(), 2, column.clone()));
+        assert!(none(column.iter().flat_map(|x| [*x, 0.0]).collect(), 2, column.clone()));
+        assert!(none(column.iter().flat_map(|x| [1.0, 1e5 + x]).collect(), 2, column.clone()));
+        assert!(none(column, 10, vec![1.0]));
     }
 }

@@ -9,10 +9,10 @@
 //! assert_eq!(model.prior(), ["intercept ~ N(0, 25^2)", "age ~ N(0, 2.5^2)"]);
 //! ```
 
-use crate::draws::Inputs;
 use crate::linear::{Linear, NOISE_SCALE};
-use crate::observations::{Observations, Parts};
+use crate::observations::Dataset;
 use crate::prior::spread;
+use crate::scores::spaced;
 use crate::softmax::Softmax;
 use natmix::Error;
 use natmix::target::Target;
@@ -92,7 +92,7 @@ impl Kind {
 pub struct Regression {
     kind: Kind,
     model: Model,
-    features: usize,
+    prior_sd: Vec<f64>,
     prior: Vec<String>,
 }
 
@@ -105,16 +105,27 @@ enum Model {
 
 impl Regression {
     /// With the prior's standard deviations: one for all features, or one for each.
-    pub fn new(kind: Kind, table: Observations, prior_sd: &[f64]) -> Result<Self, Error> {
-        let features = table.features();
-        let prior = describe(kind, table.names(), &spread(prior_sd, features)?);
+    pub fn new(kind: Kind, data: impl Into<Dataset>, prior_sd: &[f64]) -> Result<Self, Error> {
+        let data = data.into();
+        let prior_sd = spread(prior_sd, data.features())?;
+        let prior = describe(kind, data.names(), &prior_sd);
         let model = match kind {
-            Kind::Logistic => Model::Glm(glm(Likelihood::Bernoulli, table, prior_sd)?),
-            Kind::Poisson => Model::Glm(glm(Likelihood::Poisson, table, prior_sd)?),
-            Kind::Linear { noise_sd } => Model::Linear(Linear::new(table, prior_sd, noise_sd)?),
-            Kind::Softmax { classes } => Model::Softmax(Softmax::new(table, classes, prior_sd)?),
+            Kind::Logistic => Model::Glm(Glm::from_data(Likelihood::Bernoulli, data, &prior_sd)?),
+            Kind::Poisson => Model::Glm(Glm::from_data(Likelihood::Poisson, data, &prior_sd)?),
+            Kind::Linear { noise_sd } => Model::Linear(Linear::new(data, &prior_sd, noise_sd)?),
+            Kind::Softmax { classes } => Model::Softmax(Softmax::new(data, classes, &prior_sd)?),
         };
-        Ok(Self { kind, model, features, prior })
+        Ok(Self { kind, model, prior_sd, prior })
+    }
+
+    /// The same regression on at most `most` evenly spaced rows, each counting for all that it stands for: a posterior of about
+    /// the same width, in a fraction of the time.
+    pub fn sample(&self, most: usize) -> Result<Regression, Error> {
+        let rows: Vec<usize> = spaced(self.data().rows(), most.max(1)).collect();
+        let table = self.data().take(&rows)?;
+        let share = self.data().rows() as f64 / rows.len() as f64;
+        let weights = (0..rows.len()).map(|row| share * table.weights().map_or(1.0, |weights| weights[row])).collect();
+        Self::new(self.kind, table.with_weights(weights)?, &self.prior_sd)
     }
 
     /// Names the classes of a softmax regression, the reference included.
@@ -140,49 +151,23 @@ impl Regression {
         }
     }
 
+    /// Whether an evaluation over all rows costs no more than one over some: least squares with its sums at hand.
+    pub fn rows_are_free(&self) -> bool {
+        matches!(&self.model, Model::Linear(model) if model.has_equations())
+    }
+
     /// The prior, a line for each group of parameters.
     pub fn prior(&self) -> &[String] {
         &self.prior
     }
 
-    /// The features and offsets that it is fitted to.
-    pub fn inputs(&self) -> Inputs<'_> {
-        let (x, offset) = match &self.model {
-            Model::Glm(model) => (model.design(), model.offset()),
-            Model::Linear(model) => (model.observations().design(), model.observations().offset()),
-            Model::Softmax(model) => (model.observations().design(), model.observations().offset()),
-        };
-        Inputs { x, features: self.features, offset }
-    }
-
-    /// The outcomes that it is fitted to.
-    pub fn outcome(&self) -> &[f64] {
+    /// The rows that it is fitted to.
+    pub fn data(&self) -> &Dataset {
         match &self.model {
-            Model::Glm(model) => model.outcome(),
-            Model::Linear(model) => model.observations().outcome(),
-            Model::Softmax(model) => model.observations().outcome(),
+            Model::Glm(model) => model.data(),
+            Model::Linear(model) => model.data(),
+            Model::Softmax(model) => model.data(),
         }
-    }
-
-    /// How often each row counts.
-    pub fn weights(&self) -> Option<&[f64]> {
-        match &self.model {
-            Model::Glm(model) => model.weights(),
-            Model::Linear(model) => model.observations().weights(),
-            Model::Softmax(model) => model.observations().weights(),
-        }
-    }
-}
-
-fn glm(likelihood: Likelihood, table: Observations, prior_sd: &[f64]) -> Result<Glm, Error> {
-    let Parts { design, features, outcome, offset, weights, names } = table.into_parts();
-    let mut model = Glm::new(likelihood, design, features, outcome, prior_sd)?.with_names(names)?;
-    if let Some(offset) = offset {
-        model = model.with_offset(offset)?;
-    }
-    match weights {
-        Some(weights) => model.with_weights(weights),
-        None => Ok(model),
     }
 }
 
@@ -213,6 +198,7 @@ fn describe(kind: Kind, names: &[String], prior_sd: &[f64]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observations::Observations;
 
     fn table(features: usize, outcome: Vec<f64>) -> Observations {
         let x = (0..outcome.len() * features).map(|i| (i as f64 * 0.9).cos()).collect();
@@ -232,11 +218,22 @@ mod tests {
         assert_eq!(known.prior(), ["8 coefficients, x0 to x7, ~ N(0, 2^2)", "sigma = 0.5, known"]);
         let poisson = table(1, vec![3.0, 0.0]).with_weights(vec![2.0, 1.0]).unwrap().with_offset(vec![0.1, 0.2]);
         let poisson = Regression::new(Kind::Poisson, poisson.unwrap(), &[1.0]).unwrap();
-        assert_eq!((poisson.outcome(), poisson.weights().unwrap()), (&[3.0, 0.0][..], &[2.0, 1.0][..]));
-        assert_eq!((poisson.inputs().rows(), poisson.inputs().offset(1)), (2, 0.2));
+        let Dataset::Memory(table) = poisson.data() else { panic!("the table is in memory") };
+        assert_eq!((table.outcome(), table.weights().unwrap()), (&[3.0, 0.0][..], &[2.0, 1.0][..]));
+        assert_eq!(table.offset().unwrap(), [0.1, 0.2]);
         for model in [&softmax, &linear, &known, &poisson] {
-            assert_eq!(model.kind().dim(model.inputs().features()), model.target().dim());
+            assert_eq!(model.kind().dim(model.data().features()), model.target().dim());
         }
+    }
+
+    #[test]
+    fn a_sample_counts_for_all_rows() {
+        let whole = table(2, (0..100).map(|i| f64::from(i % 2)).collect()).with_weights(vec![0.5; 100]).unwrap();
+        let sample = Regression::new(Kind::Logistic, whole, &[1.0, 3.0]).unwrap().sample(25).unwrap();
+        let Dataset::Memory(rows) = sample.data() else { panic!("the sample is in memory") };
+        assert_eq!((rows.rows(), rows.weights().unwrap()), (25, &[2.0; 25][..]));
+        assert_eq!(rows.design()[2..4], [(8.0f64 * 0.9).cos(), (9.0f64 * 0.9).cos()]);
+        assert_eq!(sample.prior(), ["x0 ~ N(0, 1^2)", "x1 ~ N(0, 3^2)"]);
     }
 
     #[test]

@@ -17,7 +17,8 @@
 //! ```
 
 use crate::draws::{Draws, Inputs};
-use crate::predict::{Predictions, predict};
+use crate::observations::Dataset;
+use crate::predict::{Predictions, predict_moments};
 use natmix::Error;
 use serde::Serialize;
 
@@ -27,6 +28,10 @@ const BINS: usize = 15;
 const MOST_ROC: usize = 200;
 /// Most residuals.
 const MOST_RESIDUALS: usize = 500;
+/// Most rows whose probabilities are ranked against each other; of larger tables, evenly spaced ones.
+const MOST_RANKED: usize = 1 << 20;
+/// Rows that are brought into memory at once.
+const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// Scores of predictions; those that make no sense for a model are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -52,27 +57,114 @@ pub struct Scores {
     pub rmse: Option<f64>,
 }
 
-/// Predicts the rows of a table with known outcomes and scores the predictions.
-pub fn score(draws: &Draws, inputs: Inputs<'_>, outcome: &[f64]) -> Result<(Scores, Predictions), Error> {
-    let log_predictive = draws.log_predictive(inputs, outcome)?;
-    let predictions = predict(draws, inputs)?;
-    let n = outcome.len() as f64;
-    let mut scores = Scores { rows: outcome.len(), nll: -log_predictive.iter().sum::<f64>() / n, ..Scores::default() };
-    match &predictions {
-        Predictions::Binary { probability, .. } => {
-            scores.auroc = auroc(probability, outcome);
-            scores.brier = Some(brier(probability, outcome));
+/// Scores, with the numbers behind their pictures; those that make no sense for a model are empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scored {
+    /// The scores.
+    pub scores: Scores,
+    /// Predicted probabilities of outcome 1 against what came of them, see [`calibration`].
+    pub calibration: Vec<Bin>,
+    /// The ROC curve, see [`roc`].
+    pub roc: Vec<(f64, f64)>,
+    /// Predicted means with residuals in predictive standard deviations, of at most 500 evenly spaced rows.
+    pub residuals: Vec<(f64, f64)>,
+}
+
+/// Predicts rows with known outcomes and scores the predictions, in blocks: memory does not grow with the table, but for
+/// the probabilities that are ranked (those of about a million rows at most).
+pub fn score(draws: &Draws, data: &Dataset) -> Result<Scored, Error> {
+    let rows = data.rows();
+    let mut tally = Tally::default();
+    let mut ranked = spaced(rows, MOST_RANKED).peekable();
+    let mut shown = spaced(rows, MOST_RESIDUALS).peekable();
+    for first in (0..rows).step_by(ROWS_AT_ONCE) {
+        let block: Vec<usize> = (first..(first + ROWS_AT_ONCE).min(rows)).collect();
+        let table = data.take(&block)?;
+        let (inputs, outcome) = (Inputs::from(&table), table.outcome());
+        tally.nll -= draws.log_predictive(inputs, outcome)?.iter().sum::<f64>();
+        let predictions = predict_moments(draws, inputs)?;
+        tally.add(&predictions, outcome);
+        for row in block {
+            if ranked.next_if_eq(&row).is_some() {
+                tally.rank(&predictions, outcome, row - first);
+            }
+            if shown.next_if_eq(&row).is_some() {
+                tally.show(&predictions, outcome, row - first);
+            }
         }
-        Predictions::Classes { classes, probability, .. } => {
-            scores.brier = Some(brier_of_classes(probability, *classes, outcome));
+    }
+    Ok(tally.finish(rows))
+}
+
+/// Sums over rows.
+#[derive(Default)]
+struct Tally {
+    nll: f64,
+    /// Squared errors, of probabilities or of means.
+    squares: f64,
+    of_means: bool,
+    /// Right classes and the bins of their confidences, where there are classes.
+    right: Option<(f64, [Sums; BINS])>,
+    calibration: [Sums; BINS],
+    /// Probabilities with their outcomes.
+    ranked: (Vec<f64>, Vec<f64>),
+    residuals: Vec<(f64, f64)>,
+}
+
+impl Tally {
+    fn add(&mut self, predictions: &Predictions, outcome: &[f64]) {
+        let n = outcome.len() as f64;
+        match predictions {
+            Predictions::Binary { probability, .. } => {
+                self.squares += n * brier(probability, outcome);
+                add_bins(&mut self.calibration, probability, outcome);
+            }
+            Predictions::Classes { classes, probability, .. } => {
+                self.squares += n * brier_of_classes(probability, *classes, outcome);
+            }
+            Predictions::Real { mean, .. } | Predictions::Count { mean, .. } => {
+                self.of_means = true;
+                self.squares += mean.iter().zip(outcome).map(|(m, y)| (y - m).powi(2)).sum::<f64>();
+            }
         }
-        Predictions::Real { mean, .. } | Predictions::Count { mean, .. } => scores.rmse = Some(rmse(mean, outcome)),
+        if let Some((confidence, right)) = confidences(predictions, outcome) {
+            let (count, bins) = self.right.get_or_insert_default();
+            *count += right.iter().sum::<f64>();
+            add_bins(bins, &confidence, &right);
+        }
     }
-    if let Some((confidence, right)) = confidences(&predictions, outcome) {
-        scores.accuracy = Some(right.iter().sum::<f64>() / n);
-        scores.ece = Some(ece(&confidence, &right));
+
+    fn rank(&mut self, predictions: &Predictions, outcome: &[f64], row: usize) {
+        if let Predictions::Binary { probability, .. } = predictions {
+            self.ranked.0.push(probability[row]);
+            self.ranked.1.push(outcome[row]);
+        }
     }
-    Ok((scores, predictions))
+
+    fn show(&mut self, predictions: &Predictions, outcome: &[f64], row: usize) {
+        if let Predictions::Real { mean, sd, .. } | Predictions::Count { mean, sd } = predictions {
+            self.residuals.push((mean[row], (outcome[row] - mean[row]) / sd[row]));
+        }
+    }
+
+    fn finish(self, rows: usize) -> Scored {
+        let n = rows as f64;
+        let scores = Scores {
+            rows,
+            nll: self.nll / n,
+            accuracy: self.right.map(|(right, _)| right / n),
+            brier: (!self.of_means).then_some(self.squares / n),
+            ece: self.right.map(|(_, bins)| ece(&filled(&bins))),
+            auroc: auroc(&self.ranked.0, &self.ranked.1),
+            rmse: self.of_means.then_some((self.squares / n).sqrt()),
+        };
+        Scored {
+            scores,
+            calibration: filled(&self.calibration),
+            roc: roc(&self.ranked.0, &self.ranked.1),
+            residuals: self.residuals,
+        }
+    }
 }
 
 /// Mean of `(p - y)^2` of outcomes 0 and 1.
@@ -86,11 +178,6 @@ pub fn brier_of_classes(probability: &[f64], classes: usize, outcome: &[f64]) ->
         p.iter().enumerate().map(|(c, p)| (p - f64::from(u8::from(*y == c as f64))).powi(2)).sum()
     };
     probability.chunks_exact(classes).zip(outcome).map(of_row).sum::<f64>() / outcome.len() as f64
-}
-
-/// Root of the mean squared difference.
-pub fn rmse(mean: &[f64], outcome: &[f64]) -> f64 {
-    (mean.iter().zip(outcome).map(|(m, y)| (y - m).powi(2)).sum::<f64>() / outcome.len() as f64).sqrt()
 }
 
 /// Probability of the likeliest class, and 1 where it is the outcome; nothing for outcomes without classes.
@@ -123,71 +210,113 @@ pub struct Bin {
     pub count: usize,
 }
 
+/// Of a bin: sum of probabilities, how often it happened, number of rows.
+type Sums = (f64, f64, usize);
+
+fn add_bins(bins: &mut [Sums; BINS], probability: &[f64], happened: &[f64]) {
+    for (p, y) in probability.iter().zip(happened) {
+        let bin = &mut bins[((p * BINS as f64).ceil() as usize).clamp(1, BINS) - 1];
+        *bin = (bin.0 + p, bin.1 + y, bin.2 + 1);
+    }
+}
+
+fn filled(bins: &[Sums; BINS]) -> Vec<Bin> {
+    let filled = bins.iter().filter(|(_, _, count)| *count > 0);
+    filled.map(|&(p, y, count)| Bin { predicted: p / count as f64, observed: y / count as f64, count }).collect()
+}
+
 /// Groups predictions by probability into 15 bins `(b/15, (b+1)/15]`, the first with zero; empty ones are left out.
 pub fn calibration(probability: &[f64], happened: &[f64]) -> Vec<Bin> {
-    let mut sums = [(0.0, 0.0, 0_usize); BINS];
-    for (p, y) in probability.iter().zip(happened) {
-        let bin = ((p * BINS as f64).ceil() as usize).clamp(1, BINS) - 1;
-        sums[bin] = (sums[bin].0 + p, sums[bin].1 + y, sums[bin].2 + 1);
+    let mut bins = [(0.0, 0.0, 0); BINS];
+    add_bins(&mut bins, probability, happened);
+    filled(&bins)
+}
+
+/// Root mean squared error of predicted means.
+pub fn rmse(mean: &[f64], outcome: &[f64]) -> f64 {
+    (mean.iter().zip(outcome).map(|(m, y)| (y - m).powi(2)).sum::<f64>() / outcome.len() as f64).sqrt()
+}
+
+/// Predicted means with residuals in predictive standard deviations, of at most 500 evenly spaced rows; nothing for
+/// outcomes without a mean.
+pub fn residuals(predictions: &Predictions, outcome: &[f64]) -> Vec<(f64, f64)> {
+    match predictions {
+        Predictions::Real { mean, sd, .. } | Predictions::Count { mean, sd } => {
+            spaced(outcome.len(), MOST_RESIDUALS).map(|row| (mean[row], (outcome[row] - mean[row]) / sd[row])).collect()
+        }
+        _ => Vec::new(),
     }
-    let filled = sums.into_iter().filter(|(_, _, count)| *count > 0);
-    filled.map(|(p, y, count)| Bin { predicted: p / count as f64, observed: y / count as f64, count }).collect()
 }
 
 /// Expected calibration error over the bins of [`calibration`].
-pub fn ece(confidence: &[f64], right: &[f64]) -> f64 {
+pub fn ece(bins: &[Bin]) -> f64 {
     let gap = |bin: &Bin| bin.count as f64 * (bin.observed - bin.predicted).abs();
-    calibration(confidence, right).iter().map(gap).sum::<f64>() / confidence.len() as f64
+    bins.iter().map(gap).sum::<f64>() / bins.iter().map(|bin| bin.count as f64).sum::<f64>()
 }
 
-/// Rows by falling score: at the end of each run of equal scores, how many of either outcome came up to there.
-fn ranked(score: &[f64], outcome: &[f64]) -> Vec<(f64, f64)> {
-    let mut order: Vec<usize> = (0..score.len()).collect();
-    order.sort_by(|&i, &j| score[j].total_cmp(&score[i]));
-    let (mut negative, mut positive) = (0.0, 0.0);
-    let mut steps = vec![(0.0, 0.0)];
-    for run in order.chunk_by(|&i, &j| score[i] == score[j]) {
+/// Goes through rows by falling score: at the end of each run of equal scores, how many of either outcome came up to there.
+fn rank(score: &[f64], outcome: &[f64], mut step: impl FnMut((f64, f64))) {
+    let mut order: Vec<u32> = (0..score.len() as u32).collect();
+    order.sort_unstable_by(|&i, &j| score[j as usize].total_cmp(&score[i as usize]));
+    let mut so_far = (0.0, 0.0);
+    for run in order.chunk_by(|&i, &j| score[i as usize] == score[j as usize]) {
         for &i in run {
-            positive += outcome[i];
-            negative += 1.0 - outcome[i];
+            so_far = (so_far.0 + 1.0 - outcome[i as usize], so_far.1 + outcome[i as usize]);
         }
-        steps.push((negative, positive));
+        step(so_far);
     }
-    steps
+}
+
+/// How many outcomes are 0 and 1; nothing unless both occur.
+fn both_outcomes(outcome: &[f64]) -> Option<(f64, f64)> {
+    let positive: f64 = outcome.iter().sum();
+    let negative = outcome.len() as f64 - positive;
+    (negative > 0.0 && positive > 0.0).then_some((negative, positive))
 }
 
 /// Area under the ROC curve of outcomes 0 and 1; nothing unless both occur.
 pub fn auroc(score: &[f64], outcome: &[f64]) -> Option<f64> {
-    let steps = ranked(score, outcome);
-    let (negative, positive) = *steps.last()?;
-    // Trapezoids: a run of equal scores counts one half.
-    let area: f64 = steps.windows(2).map(|w| 0.5 * (w[1].0 - w[0].0) * (w[1].1 + w[0].1)).sum();
-    (negative > 0.0 && positive > 0.0).then(|| area / (negative * positive))
+    let (negative, positive) = both_outcomes(outcome)?;
+    let (mut area, mut before) = (0.0, (0.0, 0.0));
+    rank(score, outcome, |now| {
+        // Trapezoids: a run of equal scores counts one half.
+        area += 0.5 * (now.0 - before.0) * (now.1 + before.1);
+        before = now;
+    });
+    Some(area / (negative * positive))
 }
 
 /// Share of outcomes 0 above the score that a share `found` of the outcomes 1 reaches; nothing unless both occur.
 pub fn fpr_at(score: &[f64], outcome: &[f64], found: f64) -> Option<f64> {
-    let steps = ranked(score, outcome);
-    let (negative, positive) = *steps.last()?;
-    let first = steps.iter().find(|(_, p)| *p >= found * positive)?;
-    (negative > 0.0 && positive > 0.0).then(|| first.0 / negative)
+    let (negative, positive) = both_outcomes(outcome)?;
+    let mut first = None;
+    rank(score, outcome, |(n, p)| {
+        if first.is_none() && p >= found * positive {
+            first = Some(n);
+        }
+    });
+    first.map(|n| n / negative)
 }
 
 /// The ROC curve from (0, 0) to (1, 1): false and true positive rates, at most 200 points, evenly spread along it.
 /// Empty unless both outcomes occur.
 pub fn roc(score: &[f64], outcome: &[f64]) -> Vec<(f64, f64)> {
-    let steps = ranked(score, outcome);
-    let (negative, positive) = steps[steps.len() - 1];
-    if !(negative > 0.0 && positive > 0.0) {
-        return Vec::new();
-    }
-    let curve: Vec<(f64, f64)> = steps.iter().map(|(n, p)| (n / negative, p / positive)).collect();
-    if curve.len() <= MOST_ROC {
-        return curve;
-    }
+    let Some((negative, positive)) = both_outcomes(outcome) else { return Vec::new() };
     // The way along the curve, |dx| + |dy|, is 2 in all; one point for each part of it, and the end.
     let part = |point: &(f64, f64)| ((point.0 + point.1) / 2.0 * (MOST_ROC - 1) as f64) as usize;
-    let mut thinned: Vec<(f64, f64)> = curve.chunk_by(|a, b| part(a) == part(b)).map(|run| run[0]).collect();
+    let (mut whole, mut thinned) = (vec![(0.0, 0.0)], vec![(0.0, 0.0)]);
+    rank(score, outcome, |(n, p)| {
+        let point = (n / negative, p / positive);
+        if whole.len() <= MOST_ROC {
+            whole.push(point);
+        }
+        if thinned.last().is_none_or(|last| part(last) < part(&point)) {
+            thinned.push(point);
+        }
+    });
+    if whole.len() <= MOST_ROC {
+        return whole;
+    }
     thinned.pop();
     thinned.push((1.0, 1.0));
     thinned
@@ -199,20 +328,16 @@ pub(crate) fn spaced(rows: usize, most: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |i| (i as u128 * rows as u128 / count as u128) as usize)
 }
 
-/// Predicted means with residuals in predictive standard deviations, of at most 500 evenly spaced rows; empty for outcomes with classes.
-pub fn residuals(predictions: &Predictions, outcome: &[f64]) -> Vec<(f64, f64)> {
-    match predictions {
-        Predictions::Real { mean, sd, .. } | Predictions::Count { mean, sd } => {
-            spaced(outcome.len(), MOST_RESIDUALS).map(|row| (mean[row], (outcome[row] - mean[row]) / sd[row])).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observations::Observations;
+    use crate::predict::predict;
     use crate::regression::Kind;
+
+    fn scored(draws: &Draws, x: &[f64], outcome: &[f64]) -> Scored {
+        score(draws, &Observations::new(x.to_vec(), 1, outcome.to_vec()).unwrap().into()).unwrap()
+    }
 
     #[test]
     fn binary_scores_by_hand() {
@@ -220,7 +345,7 @@ mod tests {
         let draws = Draws::new(Kind::Logistic, 1, &[1.0]).unwrap();
         let x = [0.0, 3f64.ln(), 9f64.ln()];
         let outcome = [0.0, 1.0, 0.0];
-        let (scores, predictions) = score(&draws, Inputs::new(&x, 1, None).unwrap(), &outcome).unwrap();
+        let Scored { scores, residuals, calibration, .. } = scored(&draws, &x, &outcome);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
         close(scores.nll, -(0.5f64.ln() + 0.75f64.ln() + 0.1f64.ln()) / 3.0);
         // The tie at one half goes to class 0.
@@ -230,25 +355,46 @@ mod tests {
         close(scores.ece.unwrap(), (0.5 + 0.25 + 0.9) / 3.0);
         close(scores.auroc.unwrap(), 0.5);
         assert_eq!((scores.rows, scores.rmse), (3, None));
-        assert!(residuals(&predictions, &outcome).is_empty());
+        assert!(residuals.is_empty());
+        assert_eq!(calibration.iter().map(|bin| bin.count).collect::<Vec<_>>(), [1, 1, 1]);
     }
 
     #[test]
     fn scores_of_classes_and_numbers_by_hand() {
         let draws = Draws::new(Kind::Softmax { classes: 3 }, 1, &[2f64.ln(), 3f64.ln()]).unwrap();
-        let (scores, _) = score(&draws, Inputs::new(&[1.0, 1.0], 1, None).unwrap(), &[2.0, 0.0]).unwrap();
+        let scores = scored(&draws, &[1.0, 1.0], &[2.0, 0.0]).scores;
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
         close(scores.nll, -(0.5f64.ln() + (1f64 / 6.0).ln()) / 2.0);
         close(scores.accuracy.unwrap(), 0.5);
         close(scores.ece.unwrap(), 0.0);
         close(scores.brier.unwrap(), ((1.0 + 4.0 + 9.0) + (25.0 + 4.0 + 9.0)) / 36.0 / 2.0);
         let draws = Draws::new(Kind::Linear { noise_sd: Some(2.0) }, 1, &[1.0]).unwrap();
-        let (scores, predictions) = score(&draws, Inputs::new(&[1.0, 2.0], 1, None).unwrap(), &[1.0, 6.0]).unwrap();
+        let Scored { scores, residuals, .. } = scored(&draws, &[1.0, 2.0], &[1.0, 6.0]);
         close(scores.rmse.unwrap(), 8f64.sqrt());
         close(scores.nll, 0.5 * (8.0 * std::f64::consts::PI).ln() + 0.5 * (0.0 + 4.0) / 2.0);
         // 6 is two standard deviations above 2.
-        assert_eq!(residuals(&predictions, &[1.0, 6.0]), [(1.0, 0.0), (2.0, 2.0)]);
+        assert_eq!(residuals, [(1.0, 0.0), (2.0, 2.0)]);
         assert_eq!(scores.accuracy, None);
+    }
+
+    #[test]
+    fn blocks_change_nothing() {
+        let rows = 2 * ROWS_AT_ONCE + 100;
+        let x: Vec<f64> = (0..rows).map(|i| (i as f64 * 0.37).sin()).collect();
+        let y: Vec<f64> = x.iter().enumerate().map(|(i, x)| f64::from(u8::from((i as f64 * 1.3).sin() < *x))).collect();
+        let draws = Draws::new(Kind::Logistic, 1, &[1.5, 2.5]).unwrap();
+        let found = scored(&draws, &x, &y);
+        let inputs = Inputs::new(&x, 1, None).unwrap();
+        let Predictions::Binary { probability, .. } = predict(&draws, inputs).unwrap() else { panic!() };
+        assert_eq!((found.scores.auroc, &found.roc), (auroc(&probability, &y), &roc(&probability, &y)));
+        assert_eq!(found.calibration, calibration(&probability, &y));
+        let nll = -draws.log_predictive(inputs, &y).unwrap().iter().sum::<f64>() / rows as f64;
+        assert!((found.scores.nll - nll).abs() < 1e-12);
+        assert!((found.scores.brier.unwrap() - brier(&probability, &y)).abs() < 1e-12);
+        let draws = Draws::new(Kind::Linear { noise_sd: Some(1.0) }, 1, &[2.0]).unwrap();
+        let real = scored(&draws, &x, &y);
+        let last = (MOST_RESIDUALS - 1) * rows / MOST_RESIDUALS;
+        assert_eq!((real.residuals.len(), real.residuals[499]), (500, (2.0 * x[last], y[last] - 2.0 * x[last])));
     }
 
     #[test]

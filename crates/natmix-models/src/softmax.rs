@@ -18,8 +18,9 @@
 //! assert!((log_p_at(&model, &[0.0, 0.0]).unwrap() - expected).abs() < 1e-12);
 //! ```
 
-use crate::observations::{ALL_CURVATURES, Block, Observations};
+use crate::observations::{ALL_CURVATURES, Block, Dataset};
 use crate::prior::{Prior, spread};
+use crate::regression::Kind;
 use natmix::matrix::{Transpose, product, symmetrise};
 use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
 use natmix::{Error, Scratch};
@@ -27,7 +28,7 @@ use natmix::{Error, Scratch};
 /// A softmax regression with its data.
 #[derive(Clone, Debug)]
 pub struct Softmax {
-    table: Observations,
+    data: Dataset,
     classes: usize,
     class_names: Vec<String>,
     prior: Prior,
@@ -35,19 +36,21 @@ pub struct Softmax {
 
 impl Softmax {
     /// With outcomes `0, 1, ..., classes - 1` and prior standard deviations: one for all features, or one for each.
-    pub fn new(table: Observations, classes: usize, prior_sd: &[f64]) -> Result<Self, Error> {
+    pub fn new(data: impl Into<Dataset>, classes: usize, prior_sd: &[f64]) -> Result<Self, Error> {
+        let data = data.into();
         if classes < 2 {
             return Err(Error::InvalidInput(format!("{classes} classes: at least 2 are needed")));
         }
-        let known = |y: f64| y >= 0.0 && y < classes as f64 && y.fract() == 0.0;
-        if let Some(row) = table.outcome().iter().position(|y| !known(*y)) {
-            let y = table.outcome()[row];
-            let problem = format!("outcome: row {row} is {y}, not a class (0, 1, ..., {})", classes - 1);
+        let kind = Kind::Softmax { classes };
+        if let Dataset::Memory(table) = &data
+            && let Some(row) = table.outcome().iter().position(|y| !kind.allows(*y))
+        {
+            let problem = format!("outcome: row {row} is {}, not {}", table.outcome()[row], kind.wanted());
             return Err(Error::InvalidInput(problem));
         }
-        let prior = Prior::new(&spread(prior_sd, table.features())?.repeat(classes - 1));
+        let prior = Prior::new(&spread(prior_sd, data.features())?.repeat(classes - 1));
         let class_names = (0..classes).map(|c| c.to_string()).collect();
-        Ok(Self { table, classes, class_names, prior })
+        Ok(Self { data, classes, class_names, prior })
     }
 
     /// Names the classes, the reference included.
@@ -60,8 +63,8 @@ impl Softmax {
     }
 
     /// The data.
-    pub fn observations(&self) -> &Observations {
-        &self.table
+    pub fn data(&self) -> &Dataset {
+        &self.data
     }
 
     /// Names of the classes.
@@ -185,7 +188,7 @@ fn add_curvature(
 
 impl Target for Softmax {
     fn dim(&self) -> usize {
-        (self.classes - 1) * self.table.features()
+        (self.classes - 1) * self.data.features()
     }
 
     fn is_log_concave(&self) -> bool {
@@ -197,12 +200,12 @@ impl Target for Softmax {
     }
 
     fn num_rows(&self) -> Option<usize> {
-        Some(self.table.rows())
+        Some(self.data.rows())
     }
 
     /// `class:feature`, for every class but the reference.
     fn parameter_names(&self) -> Vec<String> {
-        let of_class = |class: &String| self.table.names().iter().map(move |name| format!("{class}:{name}")).collect();
+        let of_class = |class: &String| self.data.names().iter().map(move |name| format!("{class}:{name}")).collect();
         self.class_names[1..].iter().flat_map(|class| -> Vec<String> { of_class(class) }).collect()
     }
 
@@ -214,8 +217,8 @@ impl Target for Softmax {
         scratch: &mut Scratch,
     ) -> Result<(), TargetError> {
         self.prior.start(z, &mut out);
-        let scale = self.table.scale(rows);
-        self.table.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch));
+        let scale = self.data.scale(rows);
+        self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch))?;
         if let Some(curv) = out.curv.filter(|curv| curv.shape == Shape::Full) {
             let dim = self.dim();
             curv.sums.chunks_exact_mut(dim * dim).for_each(|sum| symmetrise(sum, dim));

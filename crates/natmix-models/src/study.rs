@@ -15,12 +15,13 @@
 
 use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
 use crate::error::DataError;
-use crate::observations::Observations;
+use crate::observations::{Dataset, Observations};
 use crate::regression::{Kind, Regression};
-use crate::table::Table;
+use crate::table::{Table, TableFile};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use natmix::{Error, Scratch};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// Times the prior's standard deviation that the intercept gets.
 const INTERCEPT_PRIOR: f64 = 10.0;
@@ -80,18 +81,9 @@ impl Study {
         prior_sd: f64,
         noise_sd: Option<f64>,
     ) -> Result<Self, StudyError> {
-        let standardize_outcome = options.standardize && outcome == OutcomeKind::Linear && noise_sd.is_none();
-        let design = Design::new(table, &DesignOptions { standardize_outcome, ..options.clone() })?;
+        let design = Design::new(table, &with_outcome(options, outcome, noise_sd))?;
         let classes = design.check_outcome(outcome)?;
-        let kind = match outcome {
-            OutcomeKind::Logistic => Kind::Logistic,
-            OutcomeKind::Poisson => Kind::Poisson,
-            OutcomeKind::Softmax => Kind::Softmax { classes },
-            OutcomeKind::Linear => Kind::Linear { noise_sd },
-        };
         let Design { names, dim, x, outcome: y, offset, weights, encoding, warnings, .. } = design;
-        let prior_sd: Vec<f64> =
-            (0..dim).map(|j| prior_sd * if j == 0 && encoding.intercept { INTERCEPT_PRIOR } else { 1.0 }).collect();
         let mut observations = Observations::new(x, dim, y)?.with_names(names)?;
         if let Some(offset) = offset {
             observations = observations.with_offset(offset)?;
@@ -99,12 +91,54 @@ impl Study {
         if let Some(weights) = weights {
             observations = observations.with_weights(weights)?;
         }
-        let mut regression = Regression::new(kind, observations, &prior_sd)?;
+        let kind = kind_of(outcome, classes, noise_sd);
+        Self::of_data(observations.into(), kind, encoding, warnings, prior_sd)
+    }
+
+    /// The same for a table that stays on disk: its rows are encoded into a nameless file in `folder`.
+    pub fn stored(
+        file: &TableFile,
+        folder: &Path,
+        options: &DesignOptions,
+        outcome: OutcomeKind,
+        prior_sd: f64,
+        noise_sd: Option<f64>,
+    ) -> Result<Self, StudyError> {
+        let (encoding, warnings) = file.encoding(&with_outcome(options, outcome, noise_sd))?;
+        let (rows, classes) = file.store(&encoding, outcome, folder)?;
+        Self::of_data(rows.into(), kind_of(outcome, classes, noise_sd), encoding, warnings, prior_sd)
+    }
+
+    fn of_data(
+        data: Dataset,
+        kind: Kind,
+        encoding: Encoding,
+        warnings: Vec<String>,
+        prior_sd: f64,
+    ) -> Result<Self, StudyError> {
+        let of_intercept = |j: usize| if j == 0 && encoding.intercept { INTERCEPT_PRIOR } else { 1.0 };
+        let prior_sd: Vec<f64> = (0..encoding.dim()).map(|j| prior_sd * of_intercept(j)).collect();
+        let mut regression = Regression::new(kind, data, &prior_sd)?;
         let levels = encoding.outcome.as_ref().and_then(|outcome| outcome.levels.clone());
         if let (Kind::Softmax { .. }, Some(levels)) = (kind, levels) {
             regression = regression.with_class_names(levels)?;
         }
         Ok(Self { regression, memory: Memory { kind, encoding }, warnings })
+    }
+}
+
+/// Outcomes with unknown noise are standardised too, if anything is.
+fn with_outcome(options: &DesignOptions, outcome: OutcomeKind, noise_sd: Option<f64>) -> DesignOptions {
+    let standardize_outcome = options.standardize && outcome == OutcomeKind::Linear && noise_sd.is_none();
+    DesignOptions { standardize_outcome, ..options.clone() }
+}
+
+fn kind_of(outcome: OutcomeKind, classes: usize, noise_sd: Option<f64>) -> Kind {
+    match outcome {
+        OutcomeKind::Logistic => Kind::Logistic,
+        OutcomeKind::Poisson => Kind::Poisson,
+        OutcomeKind::Softmax => Kind::Softmax { classes },
+        OutcomeKind::Linear => Kind::Linear { noise_sd },
     }
 }
 

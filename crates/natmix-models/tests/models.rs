@@ -7,7 +7,9 @@ use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Tar
 use natmix::targets::log_p_at;
 use natmix::testing::{CheckOptions, check_target};
 use natmix::{Config, Method, Scratch, fit};
-use natmix_models::{Draws, Inputs, Kind, Linear, Observations, Predictions, Regression, Softmax, loo, predict, score};
+use natmix_models::{
+    Dataset, Draws, Inputs, Kind, Linear, Observations, Predictions, Regression, Softmax, loo, predict, score,
+};
 
 const LOG_TAU: f64 = 1.837_877_066_409_345_5;
 
@@ -171,9 +173,10 @@ fn softmax_with_two_classes_is_logistic() {
         assert_close(&a.grad, &b.grad, 1e-12, "gradients");
         assert_close(&a.sums, &b.sums, 1e-12, "curvatures");
     }
+    let Dataset::Memory(table) = logistic.data() else { panic!("the table is in memory") };
     let [(one, binary), (two, classes)] = [&logistic, &softmax].map(|model| {
         let draws = Draws::new(model.kind(), 3, &z).unwrap();
-        score(&draws, model.inputs(), model.outcome()).unwrap()
+        (score(&draws, model.data()).unwrap().scores, predict(&draws, table.into()).unwrap())
     });
     let (Predictions::Binary { probability, .. }, Predictions::Classes { probability: of_classes, .. }) =
         (binary, classes)
@@ -418,7 +421,8 @@ fn loo_of_other_models_is_that_of_refits() {
 
         // The whole matrix gives the same.
         let draws = Draws::new(kind, 1, &weighed.draws).unwrap();
-        let matrix = draws.log_likelihood(model.inputs(), model.outcome()).unwrap();
+        let Dataset::Memory(table) = model.data() else { panic!("the table is in memory") };
+        let matrix = draws.log_likelihood(table.into(), table.outcome()).unwrap();
         let again = loo::from_matrix(&matrix, &weighed.log_ratios).unwrap();
         assert_close(&again.pointwise, &found.pointwise, 1e-12, "from the matrix");
         assert_eq!(smooth(&weighed.log_ratios).k_hat, weighed.psis.k_hat);
@@ -461,7 +465,7 @@ fn the_number_of_threads_changes_no_bit() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let draws = Draws::new(kind, 3, &z).unwrap();
-                let scores = score(&draws, model.inputs(), model.outcome()).unwrap();
+                let scores = score(&draws, model.data()).unwrap();
                 (scores, loo::loo(&model, &z, &base, loo::MOST_TERMS).unwrap())
             })
         };

@@ -1,6 +1,7 @@
 //! The readers end to end: what they accept, what they say about bad files, and that damage neither panics nor takes memory.
 
 use flate2::{Compression, write::GzEncoder};
+use natmix_models::Dataset;
 use natmix_models::design::{Design, DesignOptions, OutcomeKind};
 use natmix_models::error::DataError;
 use natmix_models::idx::{ImageFolder, ImageSet};
@@ -226,13 +227,51 @@ fn pieces_of_a_file_are_the_table_epoch_after_epoch() {
         assert_eq!((&encoding, &warnings), (&design.encoding, &design.warnings));
         let rows = file.chunks(64).unwrap().map(|block| encoding.encode(block.unwrap()).unwrap());
         let (x, y): (Vec<_>, Vec<_>) = rows.map(|rows| (rows.x, rows.outcome.unwrap())).unzip();
-        assert_eq!((x.concat(), y.concat()), (design.x, design.outcome));
-        assert_eq!(file.check_outcome(OutcomeKind::Poisson, &encoding).unwrap(), 1);
+        assert_eq!(y.concat(), design.outcome);
+        assert_eq!(x.concat(), design.x);
+        // So are the rows that are kept on disk.
+        let (stored, classes) = file.store(&encoding, OutcomeKind::Poisson, &folder.0).unwrap();
+        let rows = Dataset::from(stored).take(&(0..1000).collect::<Vec<_>>()).unwrap();
+        assert_eq!((classes, rows.design(), rows.outcome()), (1, &design.x[..], &design.outcome[..]));
+        assert_eq!((rows.names(), rows.offset(), rows.weights()), (&design.names[..], None, None));
         assert!(
-            message(&path, file.check_outcome(OutcomeKind::Logistic, &encoding))
+            message(&path, file.store(&encoding, OutcomeKind::Logistic, &folder.0))
                 .starts_with("row 3 (line 4), column `id`: 2 is neither")
         );
     }
+    let mut left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["a.csv", "a.csv.gz"]);
+}
+
+#[test]
+fn kept_rows_have_offsets_and_weights_and_are_checked() {
+    let folder = Folder::new("kept");
+    let path = folder.file("a.csv", "x,y,o,e,w\n1,0,0.5,2,1\n2,3,-1,1,0.25\n4,1,0,5,2\n");
+    let file = TableFile::open(&path, &[]).unwrap();
+    let options = DesignOptions {
+        outcome: Some("y".into()),
+        offset: Some("o".into()),
+        exposure: Some("e".into()),
+        weights: Some("w".into()),
+        ..DesignOptions::default()
+    };
+    let design = Design::new(Table::read(&path, &[]).unwrap(), &options).unwrap();
+    let (encoding, _) = file.encoding(&options).unwrap();
+    let (stored, _) = file.store(&encoding, OutcomeKind::Poisson, &folder.0).unwrap();
+    assert_eq!(file.encoded_bytes(&encoding), 3 * 5 * 8);
+    let rows = Dataset::from(stored).take(&[0, 1, 2]).unwrap();
+    assert_eq!((rows.design(), rows.outcome()), (&design.x[..], &design.outcome[..]));
+    assert_eq!((rows.offset(), rows.weights()), (design.offset.as_deref(), design.weights.as_deref()));
+
+    let missing = folder.0.join("not there");
+    let text = file.store(&encoding, OutcomeKind::Poisson, &missing).unwrap_err().to_string();
+    assert!(text.starts_with("cannot keep 120 bytes of rows on disk in ") && text.contains("--out"), "{text}");
+    let huge = folder.file("huge.csv", "x,y\n-1e308,0\n1.5e308,1\n1,1\n");
+    let file = TableFile::open(&huge, &[]).unwrap();
+    let options = DesignOptions { outcome: Some("y".into()), ..DesignOptions::default() };
+    let result = file.encoding(&options).and_then(|(e, _)| file.store(&e, OutcomeKind::Logistic, &folder.0));
+    assert!(message(&huge, result).contains("column `x`"));
 }
 
 #[test]

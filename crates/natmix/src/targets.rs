@@ -23,8 +23,10 @@ pub mod double_banana;
 pub mod funnel;
 pub mod glm;
 pub mod notebook;
+pub mod observations;
 pub mod phase;
 pub mod planar_robot;
+pub mod prior;
 pub mod spec;
 pub mod student_mixture;
 
@@ -33,6 +35,7 @@ pub use double_banana::DoubleBanana;
 pub use funnel::Funnel;
 pub use glm::{Glm, Likelihood};
 pub use notebook::PriorTimesMixture;
+pub use observations::{Block, Dataset, Observations, RowSource, Stored};
 pub use phase::Phase;
 pub use planar_robot::PlanarRobot;
 pub use spec::{Init, Kind, Spec};

@@ -8,6 +8,7 @@ use crate::report::record::{read_trace, store};
 use crate::report::summary;
 use crate::report::{self, Component, Estimate, Evals, Loo, Model, Report, Scores, Stop};
 use crate::settings::Settings;
+use crate::start::from_sample;
 use anyhow::{Context, Result, bail};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
@@ -16,8 +17,7 @@ use natmix::save::Posterior;
 use natmix::stop::StopReason;
 use natmix::{Fit, Fitted, Method};
 use natmix_models::loo::loo;
-use natmix_models::scores::{calibration, residuals, roc};
-use natmix_models::{Draws as ModelDraws, Inputs, score};
+use natmix_models::{Dataset, Draws as ModelDraws, Scored, score};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{LineWriter, Write};
@@ -34,8 +34,8 @@ const FEWEST_PREDICTIVE_DRAWS: usize = 100;
 const PREDICTIVE_TERMS: usize = 20_000_000;
 /// Draws below which leave-one-out has no tail to smooth.
 const FEWEST_TO_SMOOTH: usize = 200;
-/// Numbers of log likelihoods up to which they are kept in draws.zarr.
-const KEPT_LOG_LIKELIHOODS: usize = 20_000_000;
+/// Log likelihoods, rows times draws, that are kept in draws.zarr.
+const KEPT_LOG_LIKELIHOODS: usize = 5_000_000;
 
 /// Names of the files in the folder of a fit.
 pub mod files {
@@ -93,7 +93,7 @@ fn fit_into(
     args: &FitArgs,
     settings: &Settings,
     problem: &Problem,
-    config: natmix::Config,
+    mut config: natmix::Config,
     start: Option<Mixture>,
     resumed: Option<natmix::State>,
 ) -> Result<ExitCode> {
@@ -105,17 +105,29 @@ fn fit_into(
     let mut bar = Bar::new(args.quiet, settings.max_evals);
     let mut checkpoints = Checkpointer::new(out.staged(files::CHECKPOINT), CHECKPOINT_EVERY);
 
+    let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
+    let sample = match problem.data() {
+        // Again for a resumed run, whose evaluations are to be those of an unbroken one.
+        Some(data) if !chosen => from_sample(data, &config, &mut cancel)?,
+        _ => None,
+    };
+    let before = sample.as_ref().map_or(0, |sample| sample.evals);
+    if let Some(sample) = &sample {
+        config.trust_region = sample.trust_region;
+    }
+    config.max_evals = config.max_evals.map(|most| most.saturating_sub(before).max(1));
     let mut fit = Fit::new(problem.target(), config);
     if let Some(state) = resumed {
         fit = fit.resume(state);
-    } else if let Some(start) = start {
+    } else if let Some(start) = start.or(sample.map(|sample| sample.mixture)) {
         fit = fit.start(start);
     }
     let observers: [&mut dyn Observer; 4] = [&mut bar, &mut trace, &mut checkpoints, &mut cancel];
     for observer in observers {
         fit = fit.observe(observer);
     }
-    let fitted = fit.run()?;
+    let mut fitted = fit.run()?;
+    fitted.evals += before;
     bar.finish();
     let interrupted = fitted.stop.reason == StopReason::Cancelled;
     if let Some(error) = fitted.observer_error {
@@ -201,6 +213,8 @@ fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
     // Budgets and threads may change; what decides the path of the run may not.
     let comparable = |config: &natmix::Config| natmix::Config {
         threads: 0,
+        // Follows from the rows.
+        trust_region: 1.0,
         max_evals: None,
         max_seconds: None,
         max_iterations: 1,
@@ -227,17 +241,12 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     let mut loo_report = None;
     let mut log_likelihood = None;
     if let Some(data) = problem.data() {
-        let kind = data.study.regression.kind();
-        let table = data.study.regression.inputs();
+        let (kind, table) = (data.study.regression.kind(), data.study.regression.data());
         let count = (PREDICTIVE_TERMS / table.rows()).clamp(FEWEST_PREDICTIVE_DRAWS, PREDICTIVE_DRAWS);
         let few = &z[..(count * q.dim()).min(z.len())];
         let model_draws = ModelDraws::new(kind, table.features(), few)?;
-        scores.0 = Some(score_rows(&model_draws, table, data.study.regression.outcome(), data)?);
-        if let Some(rows) = &data.test {
-            let table = Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?;
-            let outcome = rows.outcome.as_deref().unwrap_or_default();
-            scores.1 = Some(score_rows(&model_draws, table, outcome, data)?);
-        }
+        scores.0 = Some(score_rows(&model_draws, table, data)?);
+        scores.1 = data.test.as_ref().map(|table| score_rows(&model_draws, table, data)).transpose()?;
         let weighted = natmix::diagnose::weigh_draws(target, q, count.max(FEWEST_TO_SMOOTH), settings.seed)?;
         let found = loo(&data.study.regression, &weighted.draws, &weighted.log_ratios, PREDICTIVE_TERMS)?;
         loo_report = Some(Loo {
@@ -247,8 +256,11 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
             bad_rows: found.too_large(),
             max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         });
-        if table.rows() * count <= KEPT_LOG_LIKELIHOODS {
-            log_likelihood = Some((table.rows(), model_draws.log_likelihood(table, data.study.regression.outcome())?));
+        let kept = (KEPT_LOG_LIKELIHOODS / table.rows()).min(count);
+        if kept >= FEWEST_PREDICTIVE_DRAWS {
+            let rows = table.take(&(0..table.rows()).collect::<Vec<_>>())?;
+            let draws = ModelDraws::new(kind, table.features(), &few[..kept * q.dim()])?;
+            log_likelihood = Some((rows.rows(), draws.log_likelihood((&rows).into(), rows.outcome())?));
         }
         if kind == natmix_models::Kind::Logistic && scores.0.as_ref().and_then(|scores| scores.auroc) == Some(1.0) {
             verdict.notes.push(
@@ -308,18 +320,10 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     Ok(report)
 }
 
-fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &crate::problem::Data) -> Result<Scores> {
-    let (scores, mut predictions) = score(draws, table, outcome)?;
-    let (mut calibrated, mut curve) = (Vec::new(), Vec::new());
-    if let natmix_models::Predictions::Binary { probability, .. } = &predictions {
-        calibrated =
-            calibration(probability, outcome).iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect();
-        curve = roc(probability, outcome);
-    }
-    let residuals = residuals(&predictions, outcome);
+fn score_rows(draws: &ModelDraws, table: &Dataset, data: &crate::problem::Data) -> Result<Scores> {
+    let Scored { scores, calibration, roc, residuals } = score(draws, table)?;
     // Errors in the user's own units.
     let (centre, scale) = data.study.memory.encoding.outcome.as_ref().map_or((0.0, 1.0), |o| (o.centre, o.scale));
-    predictions.rescale(centre, scale);
     Ok(Scores {
         rows: scores.rows,
         // A density in the outcome's own units.
@@ -331,8 +335,8 @@ fn score_rows(draws: &ModelDraws, table: Inputs<'_>, outcome: &[f64], data: &cra
         expected_entropy: None,
         mutual_information: None,
         rmse: scores.rmse.map(|rmse| rmse * scale),
-        calibration: calibrated,
-        roc: curve,
+        calibration: calibration.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect(),
+        roc,
         residuals: residuals.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect(),
     })
 }

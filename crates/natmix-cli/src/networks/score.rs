@@ -45,9 +45,9 @@ pub fn score(
     }
     if let Some((confidence, right)) = confidences(&found.predictions, &outcome) {
         scores.accuracy = Some(right.iter().sum::<f64>() / n);
-        scores.ece = Some(ece(&confidence, &right));
+        let bins = calibration(&confidence, &right);
+        scores.ece = Some(ece(&bins));
         if scores.calibration.is_empty() {
-            let bins = calibration(&confidence, &right);
             scores.calibration = bins.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect();
         }
         scores.expected_entropy = Some(found.expected_entropy.iter().sum::<f64>() / n);

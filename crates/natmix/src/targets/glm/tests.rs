@@ -1,3 +1,4 @@
+use super::bernoulli::exp_of_negative;
 use super::*;
 use crate::targets::log_p_at;
 use crate::testing::{CheckOptions, check_target};

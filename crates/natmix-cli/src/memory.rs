@@ -1,0 +1,63 @@
+//! How much memory there is for a table.
+
+use std::path::Path;
+
+/// Share of the free memory that a table may take: reading and scoring it take some too.
+const SHARE: f64 = 0.5;
+/// Numbers take 8 bytes in memory and at least 2 in a file, their separator included.
+const GROWTH: u64 = 4;
+/// How much text gzip usually packs into a byte, at most.
+const PACKED: u64 = 20;
+
+/// Bytes that a table may take; nothing is known outside of Linux.
+pub fn room() -> Option<u64> {
+    let free = available(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
+    // A container may have less than its host.
+    let read = |name: &str| std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(name)).ok();
+    let limit = left(read("memory.max").as_deref(), read("memory.current").as_deref());
+    Some((SHARE * free.min(limit) as f64) as u64)
+}
+
+/// Whether the table in a file may be larger than `room`, going by the size of the file.
+pub fn may_exceed(path: &Path, room: u64) -> bool {
+    let Ok(about) = std::fs::metadata(path) else { return false };
+    let packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+    about.len().saturating_mul(GROWTH * if packed { PACKED } else { 1 }) > room
+}
+
+/// Bytes that `/proc/meminfo` says are available.
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| 1024 * kilobytes)
+}
+
+/// What a control group leaves; everything if it has no limit.
+fn left(most: Option<&str>, used: Option<&str>) -> u64 {
+    let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok());
+    number(most).map_or(u64::MAX, |most| most.saturating_sub(number(used).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says_is_understood() {
+        let meminfo = "MemTotal:       24689764 kB\nMemFree:          535096 kB\nMemAvailable:   24101000 kB\n";
+        assert_eq!(available(meminfo), Some(24_101_000 * 1024));
+        assert_eq!(available("MemTotal: 1 kB\n"), None);
+        assert_eq!(left(Some("max\n"), Some("12345\n")), u64::MAX);
+        assert_eq!(left(Some("1000\n"), Some("400\n")), 600);
+        assert_eq!(left(Some("1000\n"), Some("4000\n")), 0);
+        assert_eq!(left(None, None), u64::MAX);
+    }
+
+    #[test]
+    fn a_file_is_judged_by_its_size() {
+        let path = std::env::temp_dir().join(format!("natmix-memory-{}.csv", std::process::id()));
+        std::fs::write(&path, [b'1'; 1000]).unwrap();
+        assert!(may_exceed(&path, 3999) && !may_exceed(&path, 4000));
+        assert!(!may_exceed(Path::new("not there.csv"), 0));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,46 @@
+//! Where a fit to a large table starts: at the posterior of a sample of its rows.
+//!
+//! Most iterations of a fit find the place of the posterior, for which some rows are as good as all of them; the few
+//! that are left, over all rows, make it exact.
+
+use crate::problem::Data;
+use natmix::family::Mixture;
+use natmix::observe::Cancel;
+use natmix::{Config, Error, Fit};
+
+/// Rows from which on a sample is fitted first.
+const LARGE: usize = 200_000;
+/// Rows of the sample.
+const SAMPLE: usize = 20_000;
+/// Nats of expected gain below which the sample's fit stops: its own error is larger.
+const TOLERANCE: f64 = 1.0;
+/// First bound of the trust region in units of the distance that is expected, and its largest.
+const AHEAD: f64 = 2.0;
+const MOST_TRUST: f64 = 1000.0;
+
+/// A start with what it cost.
+pub struct Start {
+    pub mixture: Mixture,
+    /// Points at which the sample was evaluated.
+    pub evals: u64,
+    /// How far the first step may go, as a KL divergence.
+    pub trust_region: f64,
+}
+
+/// A start for large tables; nothing for others, where it would not pay, and for minibatches.
+pub fn from_sample(data: &Data, config: &Config, cancel: &mut Cancel) -> Result<Option<Start>, Error> {
+    if data.study.regression.data().rows() < LARGE
+        || config.minibatch.is_some()
+        || data.study.regression.rows_are_free()
+    {
+        return Ok(None);
+    }
+    let sample = data.study.regression.sample(SAMPLE)?;
+    let config = Config { tolerance: TOLERANCE, diagnostic_draws: 0, ..config.clone() };
+    // The sample's mean is off by its own error, which in units of the posterior's width gives this divergence.
+    let share = data.study.regression.data().rows() as f64 / SAMPLE as f64;
+    let distance = 0.5 * share * sample.target().dim() as f64;
+    let trust_region = config.trust_region.max(AHEAD * distance).min(MOST_TRUST);
+    let fitted = Fit::new(sample.target(), config).observe(cancel).run()?;
+    Ok(Some(Start { mixture: fitted.mixture, evals: fitted.evals, trust_region }))
+}

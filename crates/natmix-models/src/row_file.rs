@@ -1,0 +1,139 @@
+//! Tables larger than memory: rows are encoded once and kept on disk, from where a model reads them as it needs them.
+//!
+//! The file holds one record a row, in the numbers of this machine: features, outcome, offset and weight (the last two
+//! where the table has them). It loses its name as soon as it is open, so that nothing of it stays behind, however the
+//! program ends.
+//!
+//! ```
+//! use natmix_models::design::{DesignOptions, OutcomeKind};
+//! use natmix_models::table::TableFile;
+//! use natmix_models::{Kind, Regression};
+//! let folder = std::env::temp_dir();
+//! let path = folder.join(format!("natmix-doc-store-{}.csv", std::process::id()));
+//! std::fs::write(&path, "x,y\n1,0\n2,1\n3,1\n").unwrap();
+//! let file = TableFile::open(&path, &[]).unwrap();
+//! let options = DesignOptions { outcome: Some("y".into()), ..DesignOptions::default() };
+//! let (encoding, _) = file.encoding(&options).unwrap();
+//! let (rows, classes) = file.store(&encoding, OutcomeKind::Logistic, &folder).unwrap();
+//! let model = Regression::new(Kind::Logistic, rows, &[2.5]).unwrap();
+//! assert_eq!((classes, model.target().dim(), model.data().rows()), (2, 2, 3));
+//! # std::fs::remove_file(&path).unwrap();
+//! ```
+
+use crate::design::{EncodedRows, Encoding, OutcomeCheck, OutcomeKind, no_outcome};
+use crate::error::DataError;
+use crate::table::{Origin, TableFile};
+use natmix::target::TargetError;
+use natmix::targets::{RowSource, Stored};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Rows that are encoded at once.
+const ROWS_AT_ONCE: usize = 4096;
+
+/// Records on disk.
+#[derive(Debug)]
+struct RowFile {
+    file: File,
+    /// Numbers in a record.
+    width: usize,
+}
+
+impl RowSource for RowFile {
+    fn read(&self, first: usize, records: &mut [f64]) -> Result<(), TargetError> {
+        let start = (first * self.width * size_of::<f64>()) as u64;
+        read_exact_at(&self.file, bytemuck::cast_slice_mut(records), start)
+            .map_err(|source| format!("cannot read the rows that are kept on disk: {source}").into())
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, start)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut bytes: &mut [u8], mut start: u64) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, start)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            count => (bytes, start) = (&mut bytes[count..], start + count as u64),
+        }
+    }
+    Ok(())
+}
+
+/// A file in `folder` for reading and writing that no longer has a name.
+fn nameless(folder: &Path) -> std::io::Result<File> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path: PathBuf = folder.join(format!(".natmix-rows-{}-{number}", std::process::id()));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+impl TableFile {
+    /// Bytes that [`TableFile::store`] takes on disk, and a table in memory takes there.
+    pub fn encoded_bytes(&self, encoding: &Encoding) -> u64 {
+        (self.rows() as u64).saturating_mul((record_width(encoding) * size_of::<f64>()) as u64)
+    }
+
+    /// Encodes all rows into a nameless file in `folder`, and checks that a model of this `kind` explains the outcome; gives
+    /// the number of classes too, 1 for numbers.
+    pub fn store(&self, encoding: &Encoding, kind: OutcomeKind, folder: &Path) -> Result<(Stored, usize), DataError> {
+        let about = encoding.outcome.as_ref().ok_or_else(|| no_outcome(self.path()))?;
+        let bytes = self.encoded_bytes(encoding);
+        let failed = |source| DataError::NotStored { folder: folder.into(), bytes, source };
+        let mut check = OutcomeCheck::new(kind, about);
+        let mut out = BufWriter::with_capacity(1 << 18, nameless(folder).map_err(failed)?);
+        let mut record = Vec::new();
+        for chunk in self.chunks(ROWS_AT_ONCE)? {
+            let rows = encoding.encode(chunk?)?;
+            let outcome = rows.outcome.as_deref().unwrap_or_default();
+            check.add(outcome, &rows.origin);
+            refuse_overflow(&rows, encoding)?;
+            for (row, x) in rows.x.chunks_exact(rows.dim).enumerate() {
+                record.clear();
+                record.extend_from_slice(x);
+                record.push(outcome[row]);
+                record.extend(rows.offset.as_ref().map(|offset| offset[row]));
+                record.extend(rows.weights.as_ref().map(|weights| weights[row]));
+                out.write_all(bytemuck::cast_slice(&record)).map_err(failed)?;
+            }
+        }
+        let classes = check.finish(&Origin::label(&self.path().to_string_lossy()))?;
+        let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+        let source = RowFile { file, width: record_width(encoding) };
+        let stored = Stored::new(source, self.rows(), encoding.names());
+        let mut stored = stored.map_err(|_| DataError::NoRows { file: self.path().into() })?;
+        if encoding.offset.is_some() || encoding.exposure.is_some() {
+            stored = stored.with_offset();
+        }
+        if encoding.weights.is_some() {
+            stored = stored.with_weights();
+        }
+        Ok((stored, classes))
+    }
+}
+
+fn record_width(encoding: &Encoding) -> usize {
+    let offset = encoding.offset.is_some() || encoding.exposure.is_some();
+    encoding.dim() + 1 + usize::from(offset) + usize::from(encoding.weights.is_some())
+}
+
+/// Finite numbers of the file may lie outside of all numbers once they are centred and scaled.
+fn refuse_overflow(rows: &EncodedRows, encoding: &Encoding) -> Result<(), DataError> {
+    let bad = |list: &[f64]| list.iter().position(|x| !x.is_finite());
+    let (row, column, value) = match (bad(&rows.x), rows.offset.as_deref().and_then(bad)) {
+        (Some(at), _) => (at / rows.dim, encoding.names().swap_remove(at % rows.dim), rows.x[at]),
+        (None, Some(row)) => (row, "offset".into(), f64::INFINITY),
+        (None, None) => return Ok(()),
+    };
+    let (file, place) = (rows.origin.file.clone(), rows.origin.place(row));
+    let problem =
+        "is what becomes of it when it is centred and scaled (change its unit, or use --no-standardize)".into();
+    Err(DataError::BadValue { file, place, column, value, problem })
+}
