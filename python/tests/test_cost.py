@@ -12,58 +12,46 @@ import numpy as np
 import pytest
 
 DIM = 20
-RNG = np.random.default_rng(0)
-MEANS = RNG.normal(size=(3, DIM))
-#: Rows of a table, so that a call does the work of a small real one.
-TABLE = RNG.normal(size=(400, DIM))
-
-
-def three_modes(z):
-    """Gaussians around three means, times a logistic likelihood."""
-    away = z[:, None, :] - MEANS
-    terms = -0.5 * (away**2).sum(axis=2)
-    most = terms.max(axis=1, keepdims=True)
-    share = np.exp(terms - most)
-    total = share.sum(axis=1, keepdims=True)
-    value = (most + np.log(total))[:, 0]
-    grad = -(away * (share / total)[:, :, None]).sum(axis=1)
-    eta = z @ TABLE.T
-    value = value - np.logaddexp(0, eta).sum(axis=1) / 100
-    return value, grad - (1 / (1 + np.exp(-eta))) @ TABLE / 100
 
 
 class Timed:
-    """The same, with the time that it takes itself."""
+    """A density that is as cheap as one in NumPy can be, with the time that it takes itself."""
 
     seconds = 0.0
 
     def __call__(self, z):
-        began = time.perf_counter()
-        answer = three_modes(z)
-        self.seconds += time.perf_counter() - began
-        return answer
+        began = time.thread_time()
+        first = z[:, :1]
+        log_p = -0.5 * np.einsum("ij,ij->i", z, z) - 0.1 * first[:, 0] ** 4
+        grad = np.concatenate([-first - 0.4 * first**3, -z[:, 1:]], axis=1)
+        self.seconds += time.thread_time() - began
+        return log_p, grad
 
 
+@pytest.mark.parametrize(("components", "most"), [(1, 40_000), (5, 60_000)])
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
-def test_a_callable_costs_little_more_than_its_own_time():
-    """Whole fit <= 1.1 (own time of the callable + the same iterations on a density that costs next to nothing in Rust)."""
-    settings = dict(components=5, seed=1, max_evals=15_000, tolerance=1e-300, threads=1, progress=False)
+def test_a_callable_costs_little_more_than_its_own_time(components, most):
+    """Whole fit <= 1.1 (own time of the callable + the same iterations on a density that costs next to nothing in Rust).
+
+    In time of the processor, so that a busy machine does not count.
+    """
+    settings = dict(components=components, seed=1, max_evals=most, tolerance=1e-300, threads=1, progress=False)
     cheap = natmix.models.Density({"kind": "funnel", "dim": DIM, "sd0": 1.0, "init": {"mean": 0.0, "sd": 1.0}})
     ratios = []
     for _ in range(4):
         timed = Timed()
         target = natmix.from_callable(timed, DIM)
         timed.seconds = 0.0
-        began = time.perf_counter()
+        began = time.process_time()
         post = natmix.fit(target, **settings)
-        whole = time.perf_counter() - began
-        began = time.perf_counter()
+        whole = time.process_time() - began
+        began = time.process_time()
         in_rust = natmix.fit(cheap, **settings)
-        engine = time.perf_counter() - began
+        engine = time.process_time() - began
         assert in_rust.iterations == post.iterations
         ratios.append(whole / (timed.seconds + engine))
     print("whole / (callable + engine):", [round(r, 3) for r in ratios])
-    assert min(ratios) < 1.1
+    assert sorted(ratios)[1] < 1.1
 
 
 def test_import_is_quick():
