@@ -7,9 +7,10 @@ import time
 import traceback
 import warnings
 
-import natmix
 import numpy as np
 import pytest
+
+import natmix
 
 
 def normal(z):

@@ -7,9 +7,10 @@ import sys
 import time
 from pathlib import Path
 
-import natmix
 import numpy as np
 import pytest
+
+import natmix
 
 DIM = 20
 

@@ -4,9 +4,10 @@ import json
 import warnings
 from pathlib import Path
 
-import natmix
 import numpy as np
 import pytest
+
+import natmix
 
 numpyro_models = pytest.importorskip("numpyro_models")
 import pymc_models  # noqa: E402
