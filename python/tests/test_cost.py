@@ -77,28 +77,29 @@ def test_german_credit_is_quick():
     if not folder:
         pytest.skip("NATMIX_DATA is not set: nothing to read")
     code = """
-import sys, time, numpy as np
+import time
+began = time.perf_counter(), time.process_time()
+import sys, natmix
+imported = time.perf_counter(), time.process_time()
+import numpy as np
 values = np.loadtxt(sys.argv[1], delimiter=",", skiprows=1)
-began = time.process_time()
-import natmix
+ready = time.perf_counter(), time.process_time()
 natmix.fit(natmix.models.Logistic(values[:, :-1], values[:, -1]), components=sys.argv[2])
-print(time.process_time() - began)
+done = time.perf_counter(), time.process_time()
+for at in range(2):
+    print(imported[at] - began[at] + done[at] - ready[at])
 """
     path = os.path.join(folder, "classification", "german_credit.csv")
+    quiet = os.getloadavg()[0] < 0.5 * (os.cpu_count() or 1)
     for components, most in (("auto", 0.5), ("1", 0.3)):
         times = []
-        for _ in range(3):
+        for _ in range(5):
             out = subprocess.run([sys.executable, "-c", code, path, components], capture_output=True, text=True, check=True)
-            times.append(float(out.stdout))
-        print("german credit", components, times)
-        # NumPy was imported before the clock: its share is added.
-        assert min(times) + numpy_import() < most
-
-
-def numpy_import():
-    code = "import time; t = time.process_time(); import numpy; print(time.process_time() - t)"
-    times = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
-    return min(float(out.stdout) for out in times)
+            times.append([float(x) for x in out.stdout.split()])
+        wall, processor = (min(column) for column in zip(*times))
+        print(f"german credit, {components} components: {wall:.3f} s, {processor:.3f} s of all processors")
+        # Where others use the machine, time on the clock says nothing.
+        assert wall < most if quiet else processor < 2 * most
 
 
 def test_a_thousand_random_calls_leak_nothing():
