@@ -220,6 +220,8 @@ class Posterior:
             return self._record.to_user_scale(z)
         if self._details.get("variables"):
             return self._needed("draws in the model's own variables").flat(z)
+        if self._details.get("spec"):
+            return _natmix.Target.density(json.dumps(self._details["spec"])).to_parameters(z)
         return z
 
     def _by_variable(self, flat: np.ndarray) -> dict[str, np.ndarray]:

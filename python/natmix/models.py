@@ -15,10 +15,12 @@ True
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _natmix
+from ._posterior import NatmixWarning
 from ._table import Table
 from ._target import Target
 
@@ -56,6 +58,8 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
         float(options["prior_sd"]),
         options["noise_sd"],
     )
+    for note in native.warnings:
+        warnings.warn(note, NatmixWarning, stacklevel=3)
     plural = "" if features == 1 else "s"
     what = f"a {kind} regression of `{roles['outcome']}` on {features} column{plural} ({native.rows} rows)"
     return Target(native, kind=kind, what=what, one_mode=True)

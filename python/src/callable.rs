@@ -8,6 +8,7 @@ use natmix::Scratch;
 use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Callable {
     pub curvatures: Vec<(Curvature, Shape)>,
     /// The variables of the caller's context, so that the function sees them in whatever thread it runs.
     pub context: Py<PyAny>,
+    /// Whether some thread is in that context.
+    pub entered: AtomicBool,
     pub dim: usize,
     pub names: Vec<String>,
     pub gradient: Gradient,
@@ -48,11 +51,17 @@ struct Returned<'py> {
 }
 
 impl Callable {
-    /// Calls `function` with points in an array of its own.
+    /// Calls `function` with points in an array of its own, in the caller's context.
     fn call<'py>(&self, py: Python<'py>, function: &Py<PyAny>, points: &[f64]) -> PyResult<Bound<'py, PyAny>> {
         let array = PyArray1::from_slice(py, points).reshape([points.len() / self.dim, self.dim])?;
-        // A copy, because a context cannot be entered twice at once.
-        self.context.bind(py).call_method0("copy")?.call_method1("run", (function, array))
+        let context = self.context.bind(py);
+        // A context cannot be entered twice at once: whoever comes second takes a copy.
+        if self.entered.swap(true, Ordering::Acquire) {
+            return context.call_method0(intern!(py, "copy"))?.call_method1(intern!(py, "run"), (function, array));
+        }
+        let result = context.call_method1(intern!(py, "run"), (function, array));
+        self.entered.store(false, Ordering::Release);
+        result
     }
 
     fn returned<'py>(&self, py: Python<'py>, points: &[f64]) -> PyResult<Returned<'py>> {
@@ -183,6 +192,11 @@ impl Target for Callable {
 
     fn whole_batches(&self) -> bool {
         true
+    }
+
+    fn host(&self, fit: &mut (dyn FnMut() + Send)) {
+        // The interpreter knows this thread from here on: making it known anew would take most of the time of a call.
+        Python::attach(|py| py.detach(fit));
     }
 
     fn parameter_names(&self) -> Vec<String> {

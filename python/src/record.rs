@@ -63,6 +63,7 @@ impl Record {
         let mut details: Value =
             serde_json::from_str(details).map_err(|error| PyValueError::new_err(error.to_string()))?;
         details["memory"] = json!(target.study().map(|study| &study.memory));
+        details["spec"] = json!(target.spec());
         details["python"] = json!({"settings": settings, "kind": kind});
         let report = Report {
             verdict: summary::verdict(what, modes, q.len(), &diagnostics.verdict),

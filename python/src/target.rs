@@ -34,7 +34,7 @@ pub enum Kind {
     Callable(Callable),
     Compiled(Compiled),
     Study(Box<Study>),
-    Density { target: Box<dyn natmix::target::Target + Send>, init: (Vec<f64>, Vec<f64>) },
+    Density { target: Box<dyn natmix::target::Target + Send>, init: (Vec<f64>, Vec<f64>), spec: serde_json::Value },
 }
 
 impl Target {
@@ -49,6 +49,14 @@ impl Target {
             Kind::Compiled(target) => target,
             Kind::Study(target) => &**target,
             Kind::Density { target, .. } => target,
+        }
+    }
+
+    /// The description of an analytic density.
+    pub fn spec(&self) -> Option<&serde_json::Value> {
+        match &self.kind {
+            Kind::Density { spec, .. } => Some(spec),
+            _ => None,
         }
     }
 
@@ -87,8 +95,17 @@ impl Target {
         };
         let abort = Arc::new(AtomicBool::new(false));
         let (dim, curvature) = (names.len(), curvature_function);
-        let callable =
-            Callable { function, curvature, curvatures, context, dim, names, gradient, abort: Arc::clone(&abort) };
+        let callable = Callable {
+            function,
+            curvature,
+            curvatures,
+            context,
+            entered: AtomicBool::new(false),
+            dim,
+            names,
+            gradient,
+            abort: Arc::clone(&abort),
+        };
         Ok(Self { kind: Kind::Callable(callable), abort })
     }
 
@@ -151,9 +168,10 @@ impl Target {
     /// An analytic density from its JSON description.
     #[staticmethod]
     fn density(spec: &str) -> PyResult<Self> {
+        let json = serde_json::from_str(spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let spec = Spec::from_json(spec).map_err(raise)?;
         let target = spec.target().map_err(raise)?;
-        Ok(Self::new(Kind::Density { target, init: (spec.init.mean, spec.init.sd) }))
+        Ok(Self::new(Kind::Density { target, init: (spec.init.mean, spec.init.sd), spec: json }))
     }
 
     /// Dimension of the space that is fitted.
@@ -184,6 +202,19 @@ impl Target {
     #[getter]
     fn rows(&self) -> Option<usize> {
         self.engine().num_rows()
+    }
+
+    /// Points `(n, dim)` on the scale of the parameters.
+    fn to_parameters<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (target, d) = (self.engine(), self.engine().dim());
+        let p = target.parameter_names().len();
+        let z = points(z, "z", d)?;
+        let z = slice(&z)?;
+        let mut values = vec![0.0; z.len() / d * p];
+        for (z, out) in z.chunks_exact(d).zip(values.chunks_exact_mut(p.max(1))) {
+            target.to_parameters(z, out);
+        }
+        rows(py, values, p)
     }
 
     /// `log p` and its gradient at points `(n, dim)`.

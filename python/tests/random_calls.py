@@ -12,8 +12,9 @@ import resource
 import sys
 import warnings
 
-import natmix
 import numpy as np
+
+import natmix
 
 
 def random_call(rng):

@@ -7,9 +7,10 @@ import pickle
 import subprocess
 from pathlib import Path
 
-import natmix
 import numpy as np
 import pytest
+
+import natmix
 
 BINARY = os.environ.get("NATMIX_BINARY")
 needs_binary = pytest.mark.skipif(not BINARY, reason="NATMIX_BINARY is not set: nothing to compare with")
@@ -152,6 +153,20 @@ def test_arviz_has_rows(tmp_path):
     assert "log_p" not in again["sample_stats"] and (again["posterior"]["a"] == tree["posterior"]["a"]).all()
 
 
+def test_arviz_of_old(monkeypatch):
+    arviz = pytest.importorskip("arviz")
+    if not hasattr(arviz, "InferenceData"):
+        pytest.skip("this ArviZ has DataTree only")
+    import sys
+
+    X, y = table("logistic", rows=30)
+    post = natmix.fit(natmix.models.Logistic(X, y), components=3)
+    monkeypatch.setitem(sys.modules, "arviz_base", None)
+    data = post.to_arviz(100)
+    assert isinstance(data, arviz.InferenceData)
+    assert set(data.groups()) == {"posterior", "sample_stats", "log_likelihood"}
+
+
 def test_data_frames_levels_offsets_and_weights():
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(3)
@@ -195,6 +210,12 @@ def test_data_frames_levels_offsets_and_weights():
 def test_bad_tables_are_named(X, y, words):
     with pytest.raises(ValueError, match=words):
         natmix.models.Logistic(X, y)
+
+
+def test_odd_columns_are_said():
+    X, y = table("logistic")
+    with pytest.warns(natmix.NatmixWarning, match="column `c` is always 1: it explains nothing"):
+        natmix.models.Logistic(np.column_stack([X[:, :2], np.ones(len(X))]), y, names=["a", "b", "c"])
 
 
 def test_pictures_and_text():

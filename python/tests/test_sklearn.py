@@ -2,11 +2,12 @@
 
 import warnings
 
-import natmix
 import numpy as np
 import pytest
-from natmix.sklearn import BayesClassifier, BayesPoissonRegressor, BayesRegressor
 from sklearn.utils.estimator_checks import check_estimator
+
+import natmix
+from natmix.sklearn import BayesClassifier, BayesPoissonRegressor, BayesRegressor
 
 COUNTS = "outcomes of a Poisson regression are counts, but this check has fractions"
 

@@ -393,7 +393,7 @@ impl Runner<'_> {
             grow::prune(&mut self.state, most, SPENT * tolerance)?;
         }
         let count = self.state.mixture.len();
-        let useful = count + (A_TOLERANCE * misfit / tolerance).clamp(LEAST_MORE, most as f64) as usize;
+        let useful = count + (A_TOLERANCE * misfit / tolerance).max(LEAST_MORE).min(most as f64) as usize;
         let wanted = match (fixed, budget(&self.config)) {
             (0, Some(budget)) => {
                 let left = budget.saturating_sub(evals) / PLANNED_DRAWS;

@@ -152,7 +152,7 @@ impl<'a> Fit<'a> {
             };
             let pool = pool()?;
             let threads = pool.current_num_threads();
-            return pool.install(move || automatic::run(target, config, start, threads, observers));
+            return pool.install(|| hosted(target, move || automatic::run(target, config, start, threads, observers)));
         }
         let state = match start {
             None => State::new(first_mixture(&config, dim)?, &config),
@@ -162,8 +162,15 @@ impl<'a> Fit<'a> {
         let pool = pool()?;
         let threads = pool.current_num_threads();
         // Inside once and for all: entering a pool costs more than a small iteration.
-        pool.install(move || Runner::new(target, config, state, threads)?.run(observers))
+        pool.install(|| hosted(target, move || Runner::new(target, config, state, threads)?.run(observers)))
     }
+}
+
+/// Lets the target host a fit in this thread.
+fn hosted(target: &dyn Target, fit: impl FnOnce() -> Result<Fitted, Error> + Send) -> Result<Fitted, Error> {
+    let (mut fit, mut result) = (Some(fit), None);
+    target.host(&mut || result = fit.take().map(|fit| fit()));
+    result.unwrap_or_else(|| Err(Error::InvalidInput("the target did not run the fit that it hosts".into())))
 }
 
 fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {

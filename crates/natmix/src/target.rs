@@ -216,6 +216,12 @@ pub trait Target: Sync {
         false
     }
 
+    /// Runs a whole fit, in the thread that will ask for [whole batches](Target::whole_batches): for targets that need
+    /// something of that thread, once and not for every call.
+    fn host(&self, fit: &mut (dyn FnMut() + Send)) {
+        fit();
+    }
+
     /// Names of the parameters as people read them, `z0, z1, ...` unless told otherwise.
     fn parameter_names(&self) -> Vec<String> {
         (0..self.dim()).map(|i| format!("z{i}")).collect()
@@ -250,6 +256,9 @@ macro_rules! forward {
             }
             fn whole_batches(&self) -> bool {
                 (**self).whole_batches()
+            }
+            fn host(&self, fit: &mut (dyn FnMut() + Send)) {
+                (**self).host(fit)
             }
             fn parameter_names(&self) -> Vec<String> {
                 (**self).parameter_names()

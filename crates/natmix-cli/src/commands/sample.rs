@@ -24,6 +24,9 @@ pub fn run(args: &SampleArgs) -> Result<ExitCode> {
     let posterior = Posterior::load(&args.posterior.join(files::POSTERIOR))?;
     let q = &posterior.mixture;
     check_count("-n", args.n, q.dim().max(posterior.parameter_names.len()) * if args.resample { WEIGHED } else { 1 })?;
+    if posterior.details["variables"].as_array().is_some_and(|variables| !variables.is_empty()) {
+        bail!("this posterior has variables that only its Python model knows: draw from it in Python");
+    }
     let z = match args.resample {
         false => q.sample(args.n, args.seed),
         true => {
