@@ -154,6 +154,19 @@ fn most_components(config: &Config) -> usize {
     if config.components == 0 { MOST_COMPONENTS } else { config.components }
 }
 
+/// The `most` heaviest components of `mixture`: a run may end before it has come to choose between the modes.
+pub(crate) fn at_most(mixture: &Mixture, most: usize) -> Mixture {
+    let weights = mixture.weights();
+    let mut order: Vec<usize> = (0..mixture.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    order.truncate(most);
+    order.sort_unstable();
+    let kept: Vec<f64> = order.iter().map(|&k| weights[k]).collect();
+    let ids = order.iter().map(|&k| mixture.ids()[k]).collect();
+    let components = order.iter().map(|&k| mixture.components()[k].clone()).collect();
+    Mixture::new(&kept, components).map_or_else(|_| mixture.clone(), |heaviest| heaviest.with_ids(ids))
+}
+
 /// Runs; `start` is a mixture to begin with in place of a search, or a state to go on from.
 pub(crate) fn run(
     target: &dyn Target,
@@ -214,8 +227,10 @@ fn first_state(
         }
         !stop && config.max_seconds.is_none_or(|most| seconds < most)
     };
-    let limit = budget(config).map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
-    let mut evaluator = Evaluator { target, scratch, evals: 0, dropped: 0, limit, go_on: &mut go_on };
+    let budget = budget(config);
+    let limit = budget.map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
+    let most_evals = budget.unwrap_or(u64::MAX);
+    let mut evaluator = Evaluator { target, scratch, evals: 0, dropped: 0, limit, most_evals, go_on: &mut go_on };
     let most = most_components(config);
     let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
     let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;
@@ -228,7 +243,7 @@ fn first_state(
     let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
     let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
     let summary = search.summary();
-    if !summary.log_concave || components.is_empty() {
+    if !(summary.log_concave || search.is_parabola()) || components.is_empty() {
         // The start itself, in case that narrow peaks lie far from the mass.
         components.push(Gaussian::new(centre, precision_from_sd(&sd, config.covariance)?));
         masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
@@ -343,23 +358,33 @@ impl Runner<'_> {
         let first = phase.stage == 0 && count != fixed;
         let over = first && (age >= FIRST_STAGE.1 || age >= FIRST_STAGE.0 && history.settled(tolerance));
         if at_rest || over {
-            grow::merge(&mut self.state)?;
-            grow::prune(&mut self.state, most, 0.0)?;
-            if fixed > 0 && self.state.best.as_ref().is_some_and(|best| best.mixture.len() > fixed) {
-                // Better, but with more components than were asked for.
-                self.state.best = None;
+            if count > fixed {
+                grow::merge(&mut self.state)?;
+                grow::prune(&mut self.state, most, 0.0)?;
             }
             if self.split(evals)? {
                 return Ok(());
             }
+            self.forget_other_numbers();
             if at_rest || self.misfit() < tolerance {
                 self.settle(fuller, true);
             }
         } else if budget.is_some_and(|most| evals + SETTLING * next * fuller as u64 > most) {
             let rested = history.converged(NEAR_REST * tolerance);
+            if fixed > count && self.split(evals)? {
+                return Ok(());
+            }
             self.settle(fuller, rested);
         }
         Ok(())
+    }
+
+    /// The best mixture so far counts no more if it has another number of components than was asked for.
+    fn forget_other_numbers(&mut self) {
+        let fixed = self.config.components;
+        if fixed > 0 && self.state.best.as_ref().is_some_and(|best| best.mixture.len() != fixed) {
+            self.state.best = None;
+        }
     }
 
     fn settle(&mut self, fuller: usize, rested: bool) {
@@ -413,6 +438,7 @@ impl Runner<'_> {
         phase.since = iteration;
         phase.before = now;
         self.state.history = History::default();
+        self.forget_other_numbers();
         Ok(true)
     }
 
@@ -426,6 +452,7 @@ impl Runner<'_> {
             evals: self.state.evals,
             dropped: self.state.dropped,
             limit: u64::MAX,
+            most_evals: u64::MAX,
             go_on: &mut always,
         };
         let (seed, iteration) = (self.config.seed, self.state.iteration);
@@ -447,7 +474,7 @@ impl Runner<'_> {
         self.state.judge(whole.elbo, whole.se, false);
         self.update();
         self.state.iteration += 1;
-        if self.state.iteration > FIRST_STAGE.0 {
+        if self.state.iteration > FIRST_STAGE.0 && self.state.mixture.len() > self.config.components {
             // Cheap, and a component that has lost its weight would go on drawing points.
             grow::prune(&mut self.state, usize::MAX, 0.0)?;
         }

@@ -245,7 +245,11 @@ pub(crate) fn conclude(
 ) -> Fitted {
     let converged = reason == StopReason::Converged;
     let (mixture, running_elbo) = state.choose();
-    let mixture = mixture.clone();
+    let mixture = if mixture.len() > config.components && config.components > 0 {
+        automatic::at_most(mixture, config.components)
+    } else {
+        mixture.clone()
+    };
     let search = state.automatic.as_ref().map(|phase| phase.search.clone());
     let (diagnostics, diagnostics_error) = match config.diagnostic_draws {
         0 => (None, None),

@@ -17,6 +17,8 @@ pub(crate) struct Evaluator<'a> {
     pub dropped: u64,
     /// Most evaluations of what is going on now.
     pub limit: u64,
+    /// Most evaluations of the whole run.
+    pub most_evals: u64,
     /// Whether to go on: asked before each evaluation of a search, so that a cancelled run ends soon.
     pub go_on: &'a mut dyn FnMut(u64) -> bool,
 }
@@ -25,6 +27,11 @@ impl Evaluator<'_> {
     /// Whether `count` more evaluations are allowed.
     pub fn may_spend(&mut self, count: usize) -> bool {
         self.evals.saturating_add(count as u64) <= self.limit && (self.go_on)(self.evals)
+    }
+
+    /// Whether `count` more evaluations are within the budget of the whole run.
+    pub fn can_afford(&self, count: usize) -> bool {
+        self.evals.saturating_add(count as u64) <= self.most_evals
     }
 
     /// Values and gradients at `z`. A point that cannot be evaluated gets NaN.

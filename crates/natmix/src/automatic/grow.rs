@@ -63,7 +63,9 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
     let Some(phase) = &mut state.automatic else { return Ok(false) };
     let old = &state.mixture;
     let weights = old.weights();
-    let children = children(&weights, &phase.spread, wanted, config.tolerance);
+    // Components that were asked for are added even where they gain nothing.
+    let tolerance = if config.components == 0 { config.tolerance } else { 0.0 };
+    let children = children(&weights, &phase.spread, wanted, tolerance);
     if children.iter().all(|&n| n == 1) {
         return Ok(false);
     }
@@ -76,11 +78,15 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
             vec![parent.clone()]
         } else {
             let first = phase.next_id;
-            let family = if phase.radial[k] > RADIAL && children[k] >= FEWEST_WIDTHS {
+            let mut family = if phase.radial[k] > RADIAL && children[k] >= FEWEST_WIDTHS {
                 ladder(parent, children[k].min(MOST_WIDTHS))
             } else {
-                (first..).take(children[k]).map(|id| beside(parent, config.seed, id)).collect()
+                Vec::new()
             };
+            if family.is_empty() || config.components > 0 {
+                let missing = family.len() as u64..children[k] as u64;
+                family.extend(missing.map(|more| beside(parent, config.seed, first + more)));
+            }
             phase.next_id += family.len() as u64;
             ids.extend(first..phase.next_id);
             let fresh = Carried { bound: FIRST_BOUND, objective: f64::NAN, ..state.carried[k].clone() };

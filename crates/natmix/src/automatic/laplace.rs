@@ -31,7 +31,9 @@ pub(crate) fn laplace(
             summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v) / (sd * sd)).collect(),
         ),
         _ => {
-            let Some(curvature) = differences(evaluator, summit, sd)? else { return Ok(None) };
+            let known =
+                if evaluator.can_afford(d) { differences(evaluator, summit, sd)? } else { Some(seen(summit, sd)) };
+            let Some(curvature) = known else { return Ok(None) };
             match shape {
                 Shape::Diag => {
                     let entries = (0..d).map(|i| bounded(curvature[i * (d + 1)]) / (sd[i] * sd[i])).collect();
@@ -46,6 +48,15 @@ pub(crate) fn laplace(
 
 fn bounded(precision: f64) -> f64 {
     if precision.is_nan() { 1.0 } else { precision.abs().clamp(LEAST, MOST) }
+}
+
+/// The diagonal that the climb has seen, in units of the start's spread: for the end of a budget.
+fn seen(summit: &Summit, sd: &[f64]) -> Vec<f64> {
+    let d = sd.len();
+    let mut curvature = vec![0.0; d * d];
+    let diagonal = curvature.iter_mut().step_by(d + 1);
+    diagonal.zip(summit.variance.iter().zip(sd)).for_each(|(x, (v, sd))| *x = bounded(sd * sd / v));
+    curvature
 }
 
 /// Minus the Hessian, in units of the start's spread; forward differences, since the gradient at the summit is known.

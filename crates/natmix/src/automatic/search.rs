@@ -31,6 +31,10 @@ const SAME: f64 = 4.0;
 const FAR: f64 = 1e4;
 /// Modes that climbs are held against on their way.
 const MOST_KNOWN: usize = 32;
+/// Climbs that must have joined a mode before its parabola can pass for the whole density, and by how much its values may
+/// then be off: this share of the drop from the top, and as many nats.
+const ENOUGH_JOINED: u64 = 12;
+const EXPLAINED: f64 = 1e-3;
 
 /// What a search has found, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,11 +66,20 @@ pub(crate) struct Found {
     /// The Gaussian with the mode's place and curvature.
     pub gaussian: Gaussian,
     pub log_p: f64,
+    /// The gradient there: climbs end a little before the top.
+    grad: Vec<f64>,
     /// Starts with even and with odd numbers that ended here.
     pub hits: [u64; 2],
 }
 
 impl Found {
+    /// Whether its parabola has the value `log_p` at `z`.
+    fn explains(&self, z: &[f64], log_p: f64) -> bool {
+        let slope: f64 = z.iter().zip(self.gaussian.mean()).zip(&self.grad).map(|((z, m), g)| (z - m) * g).sum();
+        let drop = 0.5 * distance(&self.gaussian, z);
+        (self.log_p + slope - drop - log_p).abs() <= EXPLAINED * (1.0 + drop)
+    }
+
     /// Laplace's estimate of the log of the mass.
     pub fn log_mass(&self) -> f64 {
         self.log_p - self.gaussian.log_norm()
@@ -87,6 +100,11 @@ pub(crate) struct Search {
     pub modes: Vec<Found>,
     starts: u64,
     log_concave: bool,
+    /// Climbs that joined a mode, and those of them that its parabola explains.
+    joined: u64,
+    explained: u64,
+    /// Starts without a finite value.
+    lost: u64,
 }
 
 impl Search {
@@ -149,6 +167,7 @@ impl Search {
         order.truncate(MOST_KNOWN);
         let known: Vec<Gaussian> = order.iter().map(|&mode| self.modes[mode].gaussian.clone()).collect();
         let summits = climb(evaluator, &starts, from.sd, &known)?;
+        self.lost += (count - summits.len()) as u64;
         for (number, mut summit) in (self.starts..).zip(summits) {
             summit.joins = summit.joins.map(|known| order[known]);
             self.add(evaluator, summit, number, from.sd, shape)?;
@@ -166,15 +185,24 @@ impl Search {
         shape: Shape,
     ) -> Result<(), Error> {
         let half = (number % 2) as usize;
+        if let Some(mode) = summit.joins {
+            self.joined += 1;
+            self.explained += u64::from(self.modes[mode].explains(&summit.z, summit.log_p));
+        }
         let near = || self.modes.iter().position(|mode| distance(&mode.gaussian, &summit.z) <= SAME);
         if let Some(mode) = summit.joins.or_else(near) {
             self.modes[mode].hits[half] += 1;
         } else if let Some(gaussian) = laplace(evaluator, &summit, sd, shape)? {
             let mut hits = [0, 0];
             hits[half] = 1;
-            self.modes.push(Found { gaussian, log_p: summit.log_p, hits });
+            self.modes.push(Found { gaussian, log_p: summit.log_p, grad: summit.grad, hits });
         }
         Ok(())
+    }
+
+    /// Whether one parabola explains the density wherever the search has been: a Gaussian, as far as it can tell.
+    pub fn is_parabola(&self) -> bool {
+        self.modes.len() == 1 && self.lost == 0 && self.joined >= ENOUGH_JOINED && self.explained == self.joined
     }
 
     fn singles(&self) -> u64 {
