@@ -17,9 +17,7 @@ pub fn list() -> String {
         }
         text.push('\n');
     };
-    let mut methods = vec![("auto", "component-draws, with components and draws chosen for the problem (default)")];
-    methods.extend(Method::ALL.iter().map(|(_, name, about)| (*name, *about)));
-    block("Methods (--method)", methods);
+    block("Methods (--method)", Method::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
     block("Draw plans (--draws)", Plan::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
     block("Estimators (part of a method)", Estimator::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
     block("Rules (--rule)", Rule::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
