@@ -171,7 +171,9 @@ impl Observer for Keep {
 }
 
 /// Splits done, and iterations of settling that are left, as a checkpoint has them.
-fn phase(bytes: &[u8]) -> (u64, Option<u64>) {
+type Phase = (u64, Option<u64>);
+
+fn phase(bytes: &[u8]) -> Phase {
     let (_, header) = SafeTensors::read_metadata(bytes).unwrap();
     let document: serde_json::Value = serde_json::from_str(&header.metadata().as_ref().unwrap()["natmix"]).unwrap();
     let phase = &document["content"]["automatic"];
@@ -185,18 +187,18 @@ fn a_resumed_run_has_the_bits_of_an_unbroken_one() {
     let mut kept = Keep::default();
     let unbroken = Fit::new(&target, config.clone()).observe(&mut kept).run().unwrap();
     let phases: Vec<_> = kept.0.iter().map(|bytes| phase(bytes)).collect();
-    let at = |case: &str, wanted: &dyn Fn(&(u64, Option<u64>)) -> bool| {
+    let at = |case: &str, wanted: fn(&Phase) -> bool| {
         phases.iter().position(wanted).unwrap_or_else(|| panic!("{case} was never met: {phases:?}"))
     };
-    let split = at("a split", &|phase| phase.0 == 1);
+    let split = at("a split", |phase| phase.0 == 1);
     let breaks = [
         ("after the first iteration", 0),
         ("within the first stage", split / 2),
         ("just before a split", split - 1),
         ("just after a split", split),
         ("some time after a split", split + 5),
-        ("at the first settling", at("settling", &|phase| phase.1.is_some())),
-        ("while settling", at("settling", &|phase| phase.1 == Some(7))),
+        ("at the first settling", at("settling", |phase| phase.1.is_some())),
+        ("while settling", at("settling", |phase| phase.1 == Some(7))),
         ("at the end", kept.0.len() - 1),
     ];
     for (case, at) in breaks {
