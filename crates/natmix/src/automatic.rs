@@ -1,11 +1,11 @@
 //! The automatic mixture: finds the modes, chooses the number of components, the steps and the draws, and stops.
 //!
-//! 1. **Search** ([`search`]): climbs from many starts, until new starts find no new modes. Each mode becomes a component
+//! 1. **Search** (`search`): climbs from many starts, until new starts find no new modes. Each mode becomes a component
 //!    with the curvature found there; the start distribution itself is one more.
-//! 2. **Steps**: every iteration draws a few points of each component, lets all points serve all components ([`shared`]),
-//!    estimates moments by regression ([`moments`]), and moves every component within a KL bound of its own and the
+//! 2. **Steps**: every iteration draws a few points of each component, lets all points serve all components (`shared`),
+//!    estimates moments by regression (`moments`), and moves every component within a KL bound of its own and the
 //!    weights within theirs. A component that others serve well draws less itself.
-//! 3. **Growth** ([`grow`]): at rest, components whose residual still varies are split, as far as the budget goes.
+//! 3. **Growth** (`grow`): at rest, components whose residual still varies are split, as far as the budget goes.
 //!
 //! Why so few points: a step is cheap to correct and costly to prepare. Ten points a component and many steps beat
 //! hundreds of points and few steps on every target that we tried, because the regression is exact for what is quadratic
