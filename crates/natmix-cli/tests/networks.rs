@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, Noise, number};
+use common::{Folder, Noise, data_file, number};
 
 /// Rows of two features with a class that no line separates, or a number.
 fn table(rows: usize, seed: u64, outcome: &str) -> String {
@@ -156,4 +156,39 @@ fn bad_input_is_named() {
     assert!(!folder.path("x").exists());
     let error = folder.expect(&[2], "reproduce uci --sets mars --quiet --out x").err;
     assert!(error.contains("NATMIX_DATA") || error.contains("mars"), "{error}");
+}
+
+#[test]
+fn a_killed_training_goes_on_to_the_same_bits() {
+    let folder = Folder::new("net-killed");
+    folder.write("table.csv", table(400, 1, "class"));
+    let fit = format!("{FIT} --components 2 --seed 3");
+    folder.expect(&[0], &format!("{fit} --out whole"));
+    let mut run = folder.command(&format!("{fit} --out broken")).spawn().unwrap();
+    let checkpoint = folder.path("broken/.part/checkpoint.training");
+    let begin = std::time::Instant::now();
+    while !checkpoint.exists() && begin.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(checkpoint.exists(), "it was over before it could be killed");
+    folder.expect(&[0], &format!("{fit} --resume --out broken"));
+    assert!(folder.read("whole/posterior.safetensors") == folder.read("broken/posterior.safetensors"));
+    let epochs = |run: &str| String::from_utf8(folder.read(&format!("{run}/trace.jsonl"))).unwrap().lines().count();
+    assert_eq!(epochs("whole"), epochs("broken"));
+    assert!(!checkpoint.exists() && !folder.path("broken/checkpoint.training").exists());
+}
+
+/// Needs the data folder; checks nothing where NATMIX_DATA is not set.
+#[test]
+fn mnist_after_one_epoch() {
+    let sets = ["mnist", "fashion-mnist"].map(|name| data_file(&format!("{name}/train-images-idx3-ubyte.gz")));
+    let [Some(digits), Some(clothes)] = sets.map(|file| Some(file?.rsplit_once('/')?.0.to_owned())) else { return };
+    let folder = Folder::new("net-mnist");
+    let fit = format!("fit mlp --data {digits} --ood {clothes} --epochs 1 --score-draws 5 --quiet --out fit");
+    folder.expect(&[0], &fit);
+    let report = folder.report("fit");
+    assert!(number(&report, "/test/accuracy") > 0.94, "{}", report["test"]);
+    assert!(number(&report, "/test/nll") < 0.2 && number(&report, "/ood/auroc") > 0.8, "{}", report["ood"]);
 }

@@ -104,7 +104,7 @@ mod tests {
             let y: Vec<f32> = (0..300).map(|r| (r % 3) as f32).collect();
             let part = |shift: f64| {
                 let mean = (0..network.weights()).map(|i| 0.4 * (0.9 * i as f64 + shift).sin()).collect();
-                Gaussian::new(mean, Precision::Diag(Diag::new(vec![400.0; network.weights()]).unwrap()))
+                Gaussian::new(mean, Precision::Diag(Diag::new(vec![2500.0; network.weights()]).unwrap()))
             };
             let q = Mixture::new(&[0.3, 0.7], vec![part(0.0), part(0.1)]).unwrap();
             let data = Examples::new(x.clone(), 2, y.clone()).unwrap();

@@ -1,7 +1,7 @@
 //! Training of large networks: VOGN, IVON or Adam on minibatches, in single precision, for all components at once.
 //!
 //! Each component has a mean, a diagonal precision and a velocity; a step draws weights from it, goes forward and backward
-//! through a minibatch and moves it (see [`kernels`]). Components are coupled through the terms of `log q` only; networks of
+//! through a minibatch and moves it (see `kernels.rs`). Components are coupled through the terms of `log q` only; networks of
 //! some size never overlap, so those terms are looked at from time to time and left out while they are zero.
 //!
 //! The same seed gives the same bits for any number of threads: products run in fixed panels, noise depends on the index of
