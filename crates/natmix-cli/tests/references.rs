@@ -9,9 +9,8 @@ use serde_json::Value;
 const DRAWS: f64 = 4000.0;
 
 /// Means and standard deviations agree within three standard errors, those of the reference and of the report's own draws
-/// taken together: a twentieth of a posterior sd for means, a thirtieth for sds. At this resolution one Gaussian, the default
-/// for regressions, stands for these posteriors; a finer one would see what it misses. The evidence agrees within three of
-/// its own errors.
+/// taken together: a twentieth of a posterior sd for means, a thirtieth for sds. The evidence agrees within three of its own
+/// errors. Defaults, with the few components that the automatic mixture takes for these posteriors.
 #[test]
 fn posteriors_are_those_of_other_samplers() {
     let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");

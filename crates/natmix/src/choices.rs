@@ -24,6 +24,9 @@ const AUTO_COMPONENTS: usize = 30;
 /// Rows that the diagnostics may look at, all draws together, and their fewest draws.
 const DIAGNOSTIC_ROWS: usize = 400_000_000;
 const FEWEST_DIAGNOSTIC_DRAWS: usize = 1_000;
+/// Rows from which on a posterior with one mode gets one Gaussian by default: hardly any other shape is left to it, and every
+/// evaluation goes through all rows.
+const MANY_ROWS: usize = 50_000;
 /// Fewest points a component by default.
 const FEWEST_DRAWS: usize = 40;
 
@@ -128,6 +131,7 @@ impl Choices {
             "auto" if !about.gradient => Method::Bbvi,
             // Whoever sets a part of the machine wants the machine that has this part.
             "auto" if self.sets_a_part() => Method::ComponentDraws,
+            "auto" if about.one_mode && about.rows.is_some_and(|rows| rows >= MANY_ROWS) => Method::ComponentDraws,
             name => name.parse()?,
         };
         let base = Config::new(method);
@@ -213,6 +217,9 @@ mod tests {
             About { dim: 400, rows: Some(1_000_000), one_mode: true, init: (&[2.0], &[3.0]), ..About::default() };
         let one = auto.config(&about).unwrap();
         assert_eq!((one.covariance, one.diagnostic_draws), (Shape::Diag, 1_000));
+        assert_eq!((one.method, one.components), (Method::ComponentDraws, 1));
+        let few = auto.config(&About { rows: Some(1_000), ..about }).unwrap();
+        assert_eq!((few.method, few.components), (Method::Auto, 0));
         let parts = Choices { draws: "cubature".into(), ..Choices::default() };
         let parts = parts.config(&About { one_mode: true, ..about }).unwrap();
         assert_eq!((parts.method, parts.components), (Method::ComponentDraws, 1));
