@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import models
+from . import _natmix, models
 from ._fit import fit
 from ._posterior import NatmixWarning, Posterior
 
@@ -31,7 +31,13 @@ try:
 except ImportError:  # pragma: no cover
     raise ImportError("natmix.sklearn needs scikit-learn: pip install natmix[sklearn]") from None
 
-__all__ = ["BayesClassifier", "BayesPoissonRegressor", "BayesRegressor"]
+__all__ = [
+    "BayesClassifier",
+    "BayesNetworkClassifier",
+    "BayesNetworkRegressor",
+    "BayesPoissonRegressor",
+    "BayesRegressor",
+]
 
 #: Noise, in standard deviations of the outcome, where the coefficients could go through every row.
 INTERPOLATED_NOISE = 0.1
@@ -206,3 +212,132 @@ class BayesPoissonRegressor(RegressorMixin, _Bayes):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+class _BayesNetwork(BaseEstimator):
+    """What the networks share: settings, scaling, training, pickling through the safe format."""
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (50,),
+        activation: str = "relu",
+        components: int = 1,
+        epochs: int | None = None,
+        batch: int | None = None,
+        draws: int = 50,
+        random_state: Any = 1,
+        n_jobs: int | None = None,
+    ):
+        self.hidden = hidden
+        self.activation = activation
+        self.components = components
+        self.epochs = epochs
+        self.batch = batch
+        self.draws = draws
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    _seed = _Bayes._seed
+    _threads = _Bayes._threads
+
+    def _fit(self, X: np.ndarray, y: np.ndarray, classes: int) -> None:
+        if len(X) < 2:
+            raise ValueError(f"at least two rows are needed to scale the features, but n_samples = {len(X)}: 1 sample")
+        self._centre, scale = X.mean(axis=0), X.std(axis=0)
+        self._scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(self._centre)), scale, 1.0)
+        self.network_ = _natmix.Network.train(
+            (X - self._centre) / self._scale,
+            y,
+            list(self.hidden),
+            self.activation,
+            classes,
+            self.components,
+            self.epochs,
+            self.batch,
+            self._seed(),
+            self._threads(),
+        )
+
+    def _predict(self, X: Any) -> dict[str, np.ndarray]:
+        check_is_fitted(self, "network_")
+        X = validate_data(self, X, dtype=float, reset=False)
+        return self.network_.predict((X - self._centre) / self._scale, self.draws, 1, self._threads())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "network_" in state:
+            state["network_"] = state["network_"].to_bytes()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        if isinstance(state.get("network_"), bytes):
+            state["network_"] = _natmix.Network.from_bytes(state["network_"])
+        super().__setstate__(state)
+
+
+class BayesNetworkClassifier(ClassifierMixin, _BayesNetwork):
+    """A Bayesian neural network for classes: a mixture of Gaussians over its weights, trained by VOGN.
+
+    Parameters
+    ----------
+    hidden : tuple of int
+        Units of the hidden layers.
+    activation : {"relu", "tanh"}
+    components : int
+        Gaussians in the posterior of the weights.
+    epochs, batch : int, optional
+        Passes over the data and rows in a minibatch; chosen by the number of rows unless given.
+    draws : int
+        Draws of the weights that a prediction averages over, for each component.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Threads; one unless given, -1 for all.
+
+    Attributes
+    ----------
+    network_ : the trained network
+    classes_ : ndarray
+    """
+
+    def fit(self, X: Any, y: Any) -> BayesNetworkClassifier:
+        """Fit to features ``(n, k)`` and classes ``(n,)``."""
+        X, y = validate_data(self, X, y, dtype=float)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"only one class, {self.classes_[0]!r}: there is nothing to learn")
+        self._fit(X, codes, len(self.classes_))
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities, averaged over the weights."""
+        found = self._predict(X)["probability"]
+        return np.column_stack([1 - found, found]) if found.ndim == 1 else found
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable classes."""
+        probability = self.predict_proba(X)
+        return self.classes_[probability.argmax(axis=1)]
+
+
+class BayesNetworkRegressor(RegressorMixin, _BayesNetwork):
+    """A Bayesian neural network for numbers, with unknown noise; the outcome is centred and scaled inside.
+
+    Parameters and attributes are those of :class:`BayesNetworkClassifier`, without classes.
+    """
+
+    def fit(self, X: Any, y: Any) -> BayesNetworkRegressor:
+        """Fit to features ``(n, k)`` and outcomes ``(n,)``."""
+        X, y = validate_data(self, X, y, dtype=float, y_numeric=True)
+        centre, scale = float(np.mean(y)), float(np.std(y))
+        self._outcome = (centre, scale if scale > 1e-12 * max(1, abs(centre)) else 1.0)
+        self._fit(X, (y - self._outcome[0]) / self._outcome[1], 0)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted means and, if asked, standard deviations with the noise included."""
+        found = self._predict(X)
+        mean = self._outcome[0] + self._outcome[1] * found["mean"]
+        return (mean, self._outcome[1] * found["sd"]) if return_std else mean

@@ -232,29 +232,7 @@ impl Record {
         if let Some(outcome) = &memory.encoding.outcome {
             predictions.rescale(outcome.centre, outcome.scale);
         }
-        let result = PyDict::new(py);
-        let put = |name: &str, values: Vec<f64>| result.set_item(name, PyArray1::from_vec(py, values));
-        match predictions {
-            Predictions::Binary { probability, sd, entropy } => {
-                put("probability", probability)?;
-                put("sd", sd)?;
-                put("entropy", entropy)?;
-            }
-            Predictions::Real { mean, sd, q05, q50, q95 } => {
-                for (name, values) in [("mean", mean), ("sd", sd), ("q05", q05), ("q50", q50), ("q95", q95)] {
-                    put(name, values)?;
-                }
-            }
-            Predictions::Count { mean, sd } => {
-                put("mean", mean)?;
-                put("sd", sd)?;
-            }
-            Predictions::Classes { classes, probability, entropy } => {
-                put("entropy", entropy)?;
-                result.set_item("probability", rows(py, probability, classes)?)?;
-            }
-        }
-        Ok(result)
+        to_dict(py, predictions)
     }
 }
 
@@ -264,4 +242,31 @@ impl Record {
             PyValueError::new_err("this posterior is not that of a regression: there is nothing to predict")
         })
     }
+}
+
+/// Predictions as a dictionary of arrays.
+pub fn to_dict(py: Python<'_>, predictions: Predictions) -> PyResult<Bound<'_, PyDict>> {
+    let result = PyDict::new(py);
+    let put = |name: &str, values: Vec<f64>| result.set_item(name, PyArray1::from_vec(py, values));
+    match predictions {
+        Predictions::Binary { probability, sd, entropy } => {
+            put("probability", probability)?;
+            put("sd", sd)?;
+            put("entropy", entropy)?;
+        }
+        Predictions::Real { mean, sd, q05, q50, q95 } => {
+            for (name, values) in [("mean", mean), ("sd", sd), ("q05", q05), ("q50", q50), ("q95", q95)] {
+                put(name, values)?;
+            }
+        }
+        Predictions::Count { mean, sd } => {
+            put("mean", mean)?;
+            put("sd", sd)?;
+        }
+        Predictions::Classes { classes, probability, entropy } => {
+            put("entropy", entropy)?;
+            result.set_item("probability", rows(py, probability, classes)?)?;
+        }
+    }
+    Ok(result)
 }

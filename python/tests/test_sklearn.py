@@ -1,5 +1,6 @@
 """The estimators, judged by scikit-learn itself."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,7 +8,13 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 import natmix
-from natmix.sklearn import BayesClassifier, BayesPoissonRegressor, BayesRegressor
+from natmix.sklearn import (
+    BayesClassifier,
+    BayesNetworkClassifier,
+    BayesNetworkRegressor,
+    BayesPoissonRegressor,
+    BayesRegressor,
+)
 
 COUNTS = "outcomes of a Poisson regression are counts, but this check has fractions"
 
@@ -18,7 +25,15 @@ def checked(estimator, expected=None):
         return check_estimator(estimator, expected_failed_checks=expected or {}, on_skip=None)
 
 
-@pytest.mark.parametrize("estimator", [BayesClassifier(), BayesRegressor()], ids=["classifier", "regressor"])
+ESTIMATORS = [
+    BayesClassifier(components=1),
+    BayesRegressor(components=1),
+    BayesNetworkClassifier(hidden=(16,), epochs=60),
+    BayesNetworkRegressor(hidden=(16,), epochs=60),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 def test_check_estimator(estimator):
     results = checked(estimator)
     assert len(results) > 40
@@ -36,7 +51,7 @@ def test_check_estimator_of_counts():
         "check_fit_check_is_fitted",
         "check_n_features_in",
     ]
-    results = checked(BayesPoissonRegressor(), {name: COUNTS for name in fractions})
+    results = checked(BayesPoissonRegressor(components=1), {name: COUNTS for name in fractions})
     for result in results:
         if result["status"] == "xfail":
             assert "is no count" in str(result["exception"])
@@ -69,3 +84,18 @@ def test_regression_predicts_with_an_error():
 def test_more_coefficients_than_rows_is_said():
     with pytest.warns(natmix.NatmixWarning, match="the noise cannot be inferred"):
         BayesRegressor().fit(np.eye(3), [1.0, 2.0, 4.0])
+
+
+def test_networks_learn_what_lines_cannot(tmp_path):
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    model = BayesNetworkClassifier(hidden=(20,), components=2, epochs=150).fit(X, y)
+    assert model.score(X, y) > 0.9 > BayesClassifier(components=1).fit(X, y).score(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict_proba(X) == model.predict_proba(X)).all()
+    bend = BayesNetworkRegressor(hidden=(20,), epochs=150).fit(X, X[:, 0] ** 2 + 0.05 * rng.normal(size=400))
+    mean, sd = bend.predict(X, return_std=True)
+    assert np.corrcoef(mean, X[:, 0] ** 2)[0, 1] > 0.95 and (sd > 0).all()
+    with pytest.raises(ValueError, match="activation must be"):
+        BayesNetworkClassifier(activation="step").fit(X, y)
