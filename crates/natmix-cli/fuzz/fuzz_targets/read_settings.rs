@@ -3,13 +3,15 @@
 
 // The command line is a program without a library: its settings are compiled in here.
 #[allow(dead_code)]
-#[path = "../../src/args.rs"]
-mod args;
-#[allow(dead_code)]
-#[path = "../../src/settings.rs"]
-mod settings;
+#[path = "../../src"]
+mod source {
+    pub mod args;
+    pub mod settings;
+}
 
 use libfuzzer_sys::fuzz_target;
+// The settings look for the arguments here.
+use source::{args, settings};
 use settings::Settings;
 
 fuzz_target!(|bytes: &[u8]| {
