@@ -242,8 +242,8 @@ impl Target for Linear {
     }
 
     fn is_log_concave(&self) -> bool {
-        // Not jointly with the logarithm of the noise.
-        false
+        // Not jointly with the logarithm of unknown noise.
+        self.noise_sd.is_some()
     }
 
     fn curvatures(&self) -> &[(Curvature, Shape)] {

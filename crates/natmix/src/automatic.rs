@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::estimate::ScratchPool;
 use crate::family::{Gaussian, Mixture};
-use crate::observe::{Iteration, Observer, Searching};
+use crate::observe::{Iteration, Observer, Searching, tell};
 use crate::rule::{self, Skipped, StepInfo, trust_region};
 use crate::run::{Fitted, MOST_BARREN, conclude};
 use crate::state::{Carried, State, precision_from_sd, spread_out};
@@ -295,18 +295,13 @@ impl Runner<'_> {
                 state: &self.state,
                 config: &self.config,
             };
-            let mut stop = false;
-            for observer in &mut observers {
-                match observer.iteration(&iteration) {
-                    Ok(flow) => stop |= flow == ControlFlow::Break(()),
-                    Err(error) => observer_error = observer_error.or(Some(error)),
+            match tell(&mut observers, &iteration) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => break StopReason::Cancelled,
+                Err(error) => {
+                    observer_error = Some(error);
+                    break StopReason::ObserverFailed;
                 }
-            }
-            if observer_error.is_some() {
-                break StopReason::ObserverFailed;
-            }
-            if stop {
-                break StopReason::Cancelled;
             }
         };
         let clock = (self.before, self.clock);

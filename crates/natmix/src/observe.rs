@@ -70,6 +70,19 @@ pub trait Observer: Send {
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error>;
 }
 
+/// Tells every observer, also when an earlier one has had enough or failed; the first error wins.
+pub(crate) fn tell(observers: &mut [&mut dyn Observer], iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+    let (mut flow, mut failed) = (ControlFlow::Continue(()), None);
+    for observer in observers {
+        match observer.iteration(iteration) {
+            Ok(ControlFlow::Continue(())) => {}
+            Ok(ControlFlow::Break(())) => flow = ControlFlow::Break(()),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map_or(Ok(flow), Err)
+}
+
 /// A function that sees every iteration: for progress bars.
 pub struct Progress<F>(pub F);
 

@@ -21,7 +21,7 @@ use crate::family::Mixture;
 use crate::method::Method;
 use crate::minibatch::Minibatches;
 use crate::noise::{Noise, Purpose};
-use crate::observe::{Iteration, Observer};
+use crate::observe::{Iteration, Observer, tell};
 use crate::rule::{self, Rule, Skipped, StepInfo, WeightRule};
 use crate::state::{State, first_mixture};
 use crate::step::Step;
@@ -356,18 +356,13 @@ impl<'a> Runner<'a> {
                 state: &self.state,
                 config: &self.config,
             };
-            let mut stop = false;
-            for observer in &mut observers {
-                match observer.iteration(&iteration) {
-                    Ok(flow) => stop |= flow == ControlFlow::Break(()),
-                    Err(error) => observer_error = observer_error.or(Some(error)),
+            match tell(&mut observers, &iteration) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => break StopReason::Cancelled,
+                Err(error) => {
+                    observer_error = Some(error);
+                    break StopReason::ObserverFailed;
                 }
-            }
-            if observer_error.is_some() {
-                break StopReason::ObserverFailed;
-            }
-            if stop {
-                break StopReason::Cancelled;
             }
         };
         Ok(conclude(self.target, self.config, self.state, &self.scratch, reason, (before, clock), observer_error))
