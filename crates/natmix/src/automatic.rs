@@ -15,10 +15,13 @@ mod ascent;
 mod evaluate;
 mod grow;
 mod laplace;
+mod missed;
 mod moments;
 mod search;
 mod shared;
+mod stages;
 
+pub(crate) use missed::Witnesses;
 pub use search::SearchSummary;
 
 use crate::config::Config;
@@ -29,13 +32,13 @@ use crate::observe::{Iteration, Observer, Searching, tell};
 use crate::rule::{self, Skipped, StepInfo, trust_region};
 use crate::run::{Fitted, MOST_BARREN, conclude};
 use crate::state::{Carried, State, precision_from_sd, spread_out};
-use crate::stop::{History, StopReason};
+use crate::stop::StopReason;
 use crate::target::{Shape, Target};
 use evaluate::Evaluator;
-use grow::MOST_SPREAD;
 use moments::View;
 use rayon::prelude::*;
 use search::{Found, Search, StartFrom};
+pub(crate) use shared::Kept;
 use shared::Shared;
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -63,37 +66,18 @@ const WAIT: u64 = 8;
 /// KL bounds of the weights: while the modes settle, and after the first split.
 const FIRST_WEIGHT_BOUND: f64 = 0.1;
 const WEIGHT_BOUND: f64 = 0.03;
-/// Iterations of the first stage.
+/// Iterations of the first stage: fewest and most.
 const FIRST_STAGE: (u64, u64) = (12, 30);
-/// Iterations that a split should have left: wanted, and fewest.
-const ITERATIONS: u64 = 80;
-const FEWEST_ITERATIONS: u64 = 30;
-/// Points a component and iteration that plans count with.
-const PLANNED_DRAWS: u64 = 11;
-/// Share of the tolerance above which a misfit is worth a split: two modes that overlap and share one component cost little.
-const GROW_AT: f64 = 0.25;
-/// Fewest components that a split adds.
-const LEAST_MORE: f64 = 3.0;
-/// Components that a split may add for each tolerance of misfit.
-const A_TOLERANCE: f64 = 4.0;
-/// Share of the tolerance that may be lost by deleting light components to make room.
-const SPENT: f64 = 0.25;
-/// Times as many components after a split where no budget says how many.
-const GROWTH: usize = 4;
-const LEAST_GROWTH: usize = 16;
 /// Iterations at the end in which the bounds shrink, and by how much each.
 const SETTLING: u64 = 16;
 const SHRINK: f64 = 0.8;
-/// They draw twice as many points, and with fewer components than this more: up to this share of the budget.
+/// Up to so many components the points of the iteration before serve once more: there every point counts. With many
+/// components that lend each other points it is no gain, at twice the time.
 const FEW_COMPONENTS: usize = 8;
-const SETTLING_SHARE: f64 = 0.25;
 /// Share of the newest value in running means.
 const FRESH: f64 = 0.3;
 /// Evaluations where neither evaluations nor seconds are limited.
 pub const DEFAULT_EVALS: u64 = 100_000;
-/// Tolerances of expected gain at which such a run counts as rested when they are spent.
-const NEAR_REST: f64 = 5.0;
-
 /// Where an automatic run stands, beyond what every run carries.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Phase {
@@ -116,6 +100,11 @@ pub(crate) struct Phase {
     /// Running means of the residual's variance under each component, and of the share that goes with the distance.
     pub spread: Vec<f64>,
     pub radial: Vec<f64>,
+    /// Rounds of components that were added where the mixture missed mass, and the points that tell where it may.
+    pub rounds: u64,
+    pub witnesses: Witnesses,
+    /// Points of the iteration before, for use with those of the next.
+    pub kept: Kept,
 }
 
 impl Phase {
@@ -132,6 +121,9 @@ impl Phase {
             counts: vec![draws; count],
             spread: vec![f64::NAN; count],
             radial: vec![0.0; count],
+            rounds: 0,
+            witnesses: Witnesses::default(),
+            kept: Kept::default(),
         }
     }
 }
@@ -249,6 +241,11 @@ fn first_state(
         masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
     }
     let mut state = begin(Mixture::new(&masses, components)?, summary, config);
+    if let Some(phase) = &mut state.automatic {
+        // A single mode has the single component.
+        let several = modes.len() > 1;
+        modes.iter().filter(|_| several).for_each(|m| phase.witnesses.add_mode(m.gaussian.mean(), &m.grad, m.log_p));
+    }
     (state.evals, state.dropped) = (evals, dropped);
     if search.modes.is_empty() {
         state.barren.1 = evals;
@@ -332,111 +329,6 @@ impl Runner<'_> {
         }
     }
 
-    /// Splits components, or begins to settle, if it is time.
-    fn plan(&mut self) -> Result<(), Error> {
-        let (tolerance, fixed, budget) = (self.config.tolerance, self.config.components, budget(&self.config));
-        let most = most_components(&self.config);
-        let (iteration, evals, count) = (self.state.iteration, self.state.evals, self.state.mixture.len());
-        let history = &self.state.history;
-        let Some(phase) = &self.state.automatic else { return Ok(()) };
-        if phase.settling.is_some() {
-            return Ok(());
-        }
-        let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
-        let age = iteration - phase.since;
-        // More points for the last iterations, but not more than a share of the budget.
-        let affordable = budget.map_or(f64::INFINITY, |most| SETTLING_SHARE * most as f64 / (SETTLING * next) as f64);
-        let fuller = (FEW_COMPONENTS / count).max(2).min(affordable as usize).max(1);
-        // Where a budget was given, it is used as long as there is anything to gain beyond the noise.
-        let strict = fixed == 0 && budget.is_some();
-        let at_rest = if strict { history.at_rest(tolerance) } else { history.converged(tolerance) };
-        let first = phase.stage == 0 && count != fixed;
-        let over = first && (age >= FIRST_STAGE.1 || age >= FIRST_STAGE.0 && history.settled(tolerance));
-        if at_rest || over {
-            if count > fixed {
-                grow::merge(&mut self.state)?;
-                grow::prune(&mut self.state, most, 0.0)?;
-            }
-            if self.split(evals)? {
-                return Ok(());
-            }
-            self.forget_other_numbers();
-            if at_rest || self.misfit() < tolerance {
-                self.settle(fuller, true);
-            }
-        } else if budget.is_some_and(|most| evals + SETTLING * next * fuller as u64 > most) {
-            let rested = history.converged(NEAR_REST * tolerance);
-            if fixed > count && self.split(evals)? {
-                return Ok(());
-            }
-            self.settle(fuller, rested);
-        }
-        Ok(())
-    }
-
-    /// The best mixture so far counts no more if it has another number of components than was asked for.
-    fn forget_other_numbers(&mut self) {
-        let fixed = self.config.components;
-        if fixed > 0 && self.state.best.as_ref().is_some_and(|best| best.mixture.len() != fixed) {
-            self.state.best = None;
-        }
-    }
-
-    fn settle(&mut self, fuller: usize, rested: bool) {
-        let phase = self.phase();
-        (phase.settling, phase.fuller, phase.rested) = (Some(SETTLING), fuller, rested);
-        phase.counts.iter_mut().for_each(|count| *count *= fuller);
-    }
-
-    /// Half the variance of the residual: for small misfits, what is still to gain.
-    fn misfit(&self) -> f64 {
-        let Some(phase) = &self.state.automatic else { return f64::INFINITY };
-        let weights = self.state.mixture.log_weights().iter().map(|w| w.exp());
-        weights.zip(&phase.spread).map(|(w, spread)| 0.5 * w * spread.min(MOST_SPREAD)).sum()
-    }
-
-    /// Splits components if there is something to gain and the budget allows it.
-    fn split(&mut self, evals: u64) -> Result<bool, Error> {
-        let (count, fixed) = (self.state.mixture.len(), self.config.components);
-        let tolerance = self.config.tolerance;
-        let most = most_components(&self.config);
-        let now = self.state.history.recent().map_or(f64::NEG_INFINITY, |(elbo, _)| elbo);
-        let misfit = self.misfit();
-        let phase = self.phase();
-        let worthwhile = phase.stage < 2 || now - phase.before > 2.0 * tolerance;
-        if misfit.is_nan() || fixed == 0 && (misfit < GROW_AT * tolerance || !worthwhile) || fixed > 0 && count >= fixed
-        {
-            return Ok(false);
-        }
-        if 2 * count > most {
-            // Little room is left: the lightest make some.
-            grow::prune(&mut self.state, most, SPENT * tolerance)?;
-        }
-        let count = self.state.mixture.len();
-        let useful = count + (A_TOLERANCE * misfit / tolerance).max(LEAST_MORE).min(most as f64) as usize;
-        let wanted = match (fixed, budget(&self.config)) {
-            (0, Some(budget)) => {
-                let left = budget.saturating_sub(evals) / PLANNED_DRAWS;
-                let few = (left / FEWEST_ITERATIONS).min(2 * count as u64);
-                ((left / ITERATIONS).max(few) as usize).min(useful)
-            }
-            (0, None) => (GROWTH * count).max(LEAST_GROWTH).min(useful),
-            (fixed, _) => fixed,
-        };
-        let wanted = wanted.min(most);
-        if !grow::grow(&mut self.state, &self.config, wanted)? {
-            return Ok(false);
-        }
-        let iteration = self.state.iteration;
-        let phase = self.phase();
-        phase.stage += 1;
-        phase.since = iteration;
-        phase.before = now;
-        self.state.history = History::default();
-        self.forget_other_numbers();
-        Ok(true)
-    }
-
     /// One iteration; returns the ELBO estimate and its standard error.
     fn iterate(&mut self) -> Result<(f64, f64), Error> {
         let Some(phase) = &self.state.automatic else { return Ok((f64::NAN, f64::NAN)) };
@@ -451,7 +343,7 @@ impl Runner<'_> {
             go_on: &mut always,
         };
         let (seed, iteration) = (self.config.seed, self.state.iteration);
-        self.shared.draw(&mut evaluator, &self.state.mixture, &phase.counts, seed, iteration)?;
+        self.shared.draw(&mut evaluator, &self.state.mixture, &phase.counts, (seed, iteration), &phase.kept)?;
         let points = evaluator.evals - self.state.evals;
         (self.state.evals, self.state.dropped) = (evaluator.evals, evaluator.dropped);
         self.shared.view(&self.state.mixture, &mut self.views, &self.scratch);
@@ -467,6 +359,14 @@ impl Runner<'_> {
             }
         }
         self.state.judge(whole.elbo, whole.se, false);
+        if let Some(phase) = &mut self.state.automatic {
+            phase.witnesses.watch(&self.shared, whole.elbo);
+            if self.state.mixture.len() <= FEW_COMPONENTS {
+                self.shared.keep(&mut phase.kept);
+            } else {
+                phase.kept.clear();
+            }
+        }
         self.update();
         self.state.iteration += 1;
         if self.state.iteration > FIRST_STAGE.0 && self.state.mixture.len() > self.config.components {
@@ -491,7 +391,8 @@ impl Runner<'_> {
                 continue;
             }
             let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + FRESH * (new - old) };
-            phase.spread[k] = mix(phase.spread[k], view.spread);
+            // Capped, so that what was wrong once is soon forgotten.
+            phase.spread[k] = mix(phase.spread[k], view.spread.min(grow::OUTLYING_SPREAD));
             phase.radial[k] = mix(phase.radial[k], view.radial);
             // What the points of others are worth to it need not be drawn again.
             let lent = (view.ess - phase.counts[k] as f64).max(0.0) / if settling { phase.fuller as f64 } else { 1.0 };

@@ -20,7 +20,7 @@
 //! # std::fs::remove_file(path).unwrap();
 //! ```
 
-use crate::automatic::{Phase, SearchSummary};
+use crate::automatic::{Kept, Phase, SearchSummary, Witnesses};
 use crate::config::Config;
 use crate::error::Error;
 use crate::estimate::trick::Coefficients;
@@ -123,6 +123,9 @@ pub(crate) struct PhaseOutline {
     rested: bool,
     next_id: u64,
     counts: Vec<usize>,
+    rounds: u64,
+    witnesses: usize,
+    kept: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -180,13 +183,23 @@ fn encode(state: &State, config: &Config) -> Result<Vec<u8>, Error> {
         tensors.add("before", vec![1], vec![phase.before]);
         tensors.add("spread", vec![count], phase.spread.clone());
         tensors.add("radial", vec![count], phase.radial.clone());
+        let (d, witnesses) = (state.mixture.dim(), &phase.witnesses);
+        tensors.add("witnesses", vec![witnesses.len(), d], witnesses.z.clone());
+        tensors.add("witness_grads", vec![witnesses.len(), d], witnesses.grad.clone());
+        tensors.add("witness_log_p", vec![witnesses.len()], witnesses.log_p.clone());
+        tensors.add("witness_excess", vec![witnesses.len()], witnesses.excess.clone());
+        tensors.add("kept", vec![phase.kept.len(), d], phase.kept.z.clone());
+        tensors.add("kept_grads", vec![phase.kept.len(), d], phase.kept.grad.clone());
+        tensors.add("kept_log_p", vec![phase.kept.len()], phase.kept.log_p.clone());
+        tensors.add("kept_log_s", vec![phase.kept.len()], phase.kept.log_s.clone());
     }
     bundle::encode::<Checkpoint>(&document, &tensors)
 }
 
 impl PhaseOutline {
     fn of(phase: &Phase) -> Self {
-        let Phase { search, stage, since, settling, fuller, rested, next_id, counts, .. } = phase;
+        let Phase { search, stage, since, settling, fuller, rested, next_id, counts, rounds, witnesses, kept, .. } =
+            phase;
         Self {
             search: search.clone(),
             stage: *stage,
@@ -196,6 +209,9 @@ impl PhaseOutline {
             rested: *rested,
             next_id: *next_id,
             counts: counts.clone(),
+            rounds: *rounds,
+            witnesses: witnesses.len(),
+            kept: kept.len(),
         }
     }
 }
@@ -241,12 +257,22 @@ impl Stored for Checkpoint {
             if phase.counts.len() != count || phase.counts.iter().any(|n| *n == 0 || *n > most) {
                 return Err("the number of draws does not go with the components".into());
             }
-            if [phase.stage, phase.since, phase.next_id].iter().any(|n| *n > MOST_COUNT) || phase.since > *iteration {
+            if [phase.stage, phase.since, phase.next_id, phase.rounds].iter().any(|n| *n > MOST_COUNT)
+                || phase.since > *iteration
+            {
                 return Err("a counter is out of range".into());
             }
             add("before", vec![1]);
             add("spread", vec![count]);
             add("radial", vec![count]);
+            add("witnesses", vec![phase.witnesses, d]);
+            add("witness_grads", vec![phase.witnesses, d]);
+            add("witness_log_p", vec![phase.witnesses]);
+            add("witness_excess", vec![phase.witnesses]);
+            add("kept", vec![phase.kept, d]);
+            add("kept_grads", vec![phase.kept, d]);
+            add("kept_log_p", vec![phase.kept]);
+            add("kept_log_s", vec![phase.kept]);
         }
         Ok(layout)
     }
@@ -287,6 +313,21 @@ impl Stored for Checkpoint {
                 counts: outline.counts,
                 spread: take("spread", |x| x.is_nan() || x >= 0.0)?,
                 radial: take("radial", |x| (0.0..=1.0).contains(&x))?,
+                rounds: outline.rounds,
+                witnesses: Witnesses {
+                    z: take("witnesses", f64::is_finite)?,
+                    grad: take("witness_grads", f64::is_finite)?,
+                    log_p: take("witness_log_p", f64::is_finite)?,
+                    // Infinite for modes.
+                    excess: take("witness_excess", |x| x > 0.0)?,
+                },
+                kept: Kept {
+                    z: take("kept", f64::is_finite)?,
+                    // A point that cannot be evaluated has NaN.
+                    grad: take("kept_grads", |_| true)?,
+                    log_p: take("kept_log_p", |_| true)?,
+                    log_s: take("kept_log_s", |_| true)?,
+                },
             }),
         };
         let of = |data: &[f64], k: usize, len: usize| data[k * len..][..len].to_vec();

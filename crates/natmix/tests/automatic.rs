@@ -116,6 +116,30 @@ fn separated_modes_are_found_and_weighed() {
 }
 
 #[test]
+fn a_ridge_whose_components_left_it_is_covered_again() {
+    let spec = r#"{"kind": "double_banana", "dim": 2, "observed": 3.4011973816621555, "noise_variance": 0.09,
+        "init": {"mean": 0.0, "sd": 1.0}}"#;
+    let target = Spec::from_json(spec).unwrap().target().unwrap();
+    // log Z by the trapezoidal rule, which is exact to many digits for smooth functions that vanish at both ends.
+    let (n, reach) = (1001, 4.0);
+    let step = 2.0 * reach / (n - 1) as f64;
+    let mut z = Vec::with_capacity(2 * n * n);
+    for i in 0..n * n {
+        z.extend([-reach + step * (i / n) as f64, -reach + step * (i % n) as f64]);
+    }
+    let mut log_p = vec![0.0; n * n];
+    let out = EvalOut { log_p: &mut log_p, grad: None, curv: None };
+    target.eval(Rows::All, Points::new(&z, 2), out, &mut Scratch::default()).unwrap();
+    let log_z = log_p.iter().map(|x| x.exp()).sum::<f64>().ln() + 2.0 * step.ln();
+    for seed in 6..=10 {
+        let fitted = fit(&*target, &config(1.0, 100_000, seed)).unwrap();
+        let elbo = fitted.diagnostics.unwrap().elbo;
+        // One of the ridges lost costs 0.5 nats.
+        assert!(elbo.mean > log_z - 0.03 && elbo.mean < log_z + 4.0 * elbo.se, "seed {seed}: {elbo:?}, {log_z}");
+    }
+}
+
+#[test]
 fn two_modes_on_a_line() {
     let target =
         Mixture::from_moments(&[0.8, 0.2], &[vec![-3.0], vec![4.0]], Covariances::Diag(&[vec![1.0], vec![0.2]]));

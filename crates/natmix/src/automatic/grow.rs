@@ -25,6 +25,8 @@ const NARROWER: f64 = std::f64::consts::FRAC_1_SQRT_2;
 const FIRST_BOUND: f64 = 0.3;
 /// Variance of the residual beyond which it tells no more about what a split would bring.
 pub(crate) const MOST_SPREAD: f64 = 4.0;
+/// Largest variance that enters a running mean: what was far off once is soon forgotten.
+pub(crate) const OUTLYING_SPREAD: f64 = 10.0;
 /// KL divergence below which two components cover the same.
 const SAME: f64 = 1e-3;
 /// Weight below which a component has nothing to say.
@@ -58,14 +60,25 @@ pub(crate) fn children(weights: &[f64], spread: &[f64], wanted: usize, tolerance
     children
 }
 
+/// The weights, less what components will lose: one whose own objective lies far below the others' is emptied sooner or
+/// later, and what is wrong with it is not worth a split.
+pub(crate) fn lasting_weights(state: &State) -> Vec<f64> {
+    let objectives = || state.carried.iter().map(|carried| carried.objective);
+    let most = objectives().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = objectives().map(|x| (x - most).exp()).filter(|x| !x.is_nan()).sum();
+    let last = |(w, x): (f64, f64)| if x.is_nan() { w } else { w.min((x - most).exp() / total) };
+    state.mixture.weights().into_iter().zip(objectives()).map(last).collect()
+}
+
 /// Splits the components of `state`; returns whether there is any new one.
 pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<bool, Error> {
+    let lasting = lasting_weights(state);
     let Some(phase) = &mut state.automatic else { return Ok(false) };
     let old = &state.mixture;
     let weights = old.weights();
     // Components that were asked for are added even where they gain nothing.
     let tolerance = if config.components == 0 { config.tolerance } else { 0.0 };
-    let children = children(&weights, &phase.spread, wanted, tolerance);
+    let children = children(&lasting, &phase.spread, wanted, tolerance);
     if children.iter().all(|&n| n == 1) {
         return Ok(false);
     }
@@ -103,6 +116,28 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
     state.carried = carried;
     (phase.spread, phase.radial, phase.counts) = (spread, radial, counts);
     Ok(true)
+}
+
+/// Adds components with the given weights; those of the others shrink.
+pub(crate) fn add(state: &mut State, more: Vec<(Gaussian, f64)>) -> Result<(), Error> {
+    let (Some(phase), Some(like)) = (&mut state.automatic, state.carried.first().cloned()) else { return Ok(()) };
+    let rest = 1.0 - more.iter().map(|(_, weight)| weight).sum::<f64>();
+    let mut weights: Vec<f64> = state.mixture.weights().iter().map(|w| w * rest).collect();
+    let mut components = state.mixture.components().to_vec();
+    let mut ids = state.mixture.ids().to_vec();
+    let draws = phase.counts.iter().copied().max().unwrap_or(1);
+    for (gaussian, weight) in more {
+        components.push(gaussian);
+        weights.push(weight);
+        ids.push(phase.next_id);
+        phase.next_id += 1;
+        phase.counts.push(draws);
+        phase.spread.push(f64::NAN);
+        phase.radial.push(0.0);
+        state.carried.push(Carried { bound: FIRST_BOUND, objective: f64::NAN, ..like.clone() });
+    }
+    state.mixture = Mixture::new(&weights, components)?.with_ids(ids);
+    Ok(())
 }
 
 /// Deletes components that have nothing to say, beyond `most` the lightest, and light ones that together weigh no more

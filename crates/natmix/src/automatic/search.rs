@@ -67,7 +67,7 @@ pub(crate) struct Found {
     pub gaussian: Gaussian,
     pub log_p: f64,
     /// The gradient there: climbs end a little before the top.
-    grad: Vec<f64>,
+    pub grad: Vec<f64>,
     /// Starts with even and with odd numbers that ended here.
     pub hits: [u64; 2],
 }
@@ -235,7 +235,7 @@ impl Search {
 }
 
 /// Squared distance of `z` from the mean, in the Gaussian's own metric.
-fn distance(gaussian: &Gaussian, z: &[f64]) -> f64 {
+pub(crate) fn distance(gaussian: &Gaussian, z: &[f64]) -> f64 {
     let delta: Vec<f64> = z.iter().zip(gaussian.mean()).map(|(a, b)| a - b).collect();
     let mut stretched = vec![0.0; z.len()];
     gaussian.precision().times(&delta, &mut stretched);

@@ -22,16 +22,38 @@ const NEGLIGIBLE: f64 = 1e-5;
 /// Independent draws: the importance weights need points that follow their density one by one, and heavy tails want them.
 const PLAN: DrawPlan = DrawPlan { plan: Plan::Independent, radius: Radius::Random };
 
-/// The points of an iteration, component after component, with all that is known about them.
+/// Points of the iteration before, with what does not change about them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kept {
+    pub z: Vec<f64>,
+    pub grad: Vec<f64>,
+    pub log_p: Vec<f64>,
+    /// `log s(z)`, the density that they were drawn from.
+    pub log_s: Vec<f64>,
+}
+
+impl Kept {
+    pub fn len(&self) -> usize {
+        self.log_p.len()
+    }
+
+    pub fn clear(&mut self) {
+        [&mut self.z, &mut self.grad, &mut self.log_p, &mut self.log_s].into_iter().for_each(Vec::clear);
+    }
+}
+
+/// The points of an iteration, those kept first and then component after component, with all that is known about them.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
+    /// How many of them are kept from the iteration before.
+    old: usize,
     z: Vec<f64>,
     log_p: Vec<f64>,
     grad: Vec<f64>,
     /// `log N_k`, in blocks of `CHUNK` points: component after component within a block.
     log_n: Vec<f64>,
     log_q: Vec<f64>,
-    /// `log n s(z)`.
+    /// `log s(z)`.
     log_s: Vec<f64>,
     log_counts: Vec<f64>,
     /// `b = log p - log q`, and its gradient.
@@ -53,11 +75,12 @@ impl Shared {
         evaluator: &mut Evaluator<'_>,
         q: &Mixture,
         counts: &[usize],
-        seed: u64,
-        iteration: u64,
+        (seed, iteration): (u64, u64),
+        kept: &Kept,
     ) -> Result<(), Error> {
         let (d, count) = (q.dim(), q.len());
-        let n: usize = counts.iter().sum();
+        self.old = kept.len();
+        let n: usize = self.old + counts.iter().sum::<usize>();
         self.z.resize(n * d, 0.0);
         self.grad.resize(n * d, 0.0);
         self.grad_residual.resize(n * d, 0.0);
@@ -65,7 +88,11 @@ impl Shared {
         for buffer in [&mut self.log_p, &mut self.log_q, &mut self.log_s, &mut self.residual] {
             buffer.resize(n, 0.0);
         }
-        let mut rest = &mut self.z[..];
+        self.log_p[..self.old].copy_from_slice(&kept.log_p);
+        self.log_s[..self.old].copy_from_slice(&kept.log_s);
+        self.grad[..self.old * d].copy_from_slice(&kept.grad);
+        let (old, mut rest) = self.z.split_at_mut(self.old * d);
+        old.copy_from_slice(&kept.z);
         for (k, &own) in counts.iter().enumerate() {
             let (z, others) = rest.split_at_mut(own * d);
             rest = others;
@@ -81,25 +108,41 @@ impl Shared {
             });
             q.components()[k].place(z);
         }
-        evaluator.evaluate(&self.z, &mut self.log_p, &mut self.grad)?;
+        let (old, old_d) = (self.old, self.old * d);
+        evaluator.evaluate(&self.z[old_d..], &mut self.log_p[old..], &mut self.grad[old_d..])?;
         self.mix(q, counts, evaluator.scratch);
         Ok(())
+    }
+
+    /// Hands the new points on to the next iteration.
+    pub fn keep(&self, kept: &mut Kept) {
+        let d = self.z.len() / self.log_p.len().max(1);
+        let copy = |to: &mut Vec<f64>, from: &[f64]| {
+            to.clear();
+            to.extend_from_slice(from);
+        };
+        copy(&mut kept.z, &self.z[self.old * d..]);
+        copy(&mut kept.grad, &self.grad[self.old * d..]);
+        copy(&mut kept.log_p, &self.log_p[self.old..]);
+        copy(&mut kept.log_s, &self.log_s[self.old..]);
     }
 
     /// Evaluates the mixture at all points.
     fn mix(&mut self, q: &Mixture, counts: &[usize], scratch: &ScratchPool) {
         let (d, count) = (q.dim(), q.len());
         self.log_counts.clear();
-        self.log_counts.extend(counts.iter().map(|&n| (n as f64).ln()));
-        let log_counts = &self.log_counts;
+        let total: usize = counts.iter().sum();
+        self.log_counts.extend(counts.iter().map(|&n| (n as f64 / total as f64).ln()));
+        let (log_counts, old) = (&self.log_counts, self.old);
         let tasks = self
             .z
             .par_chunks(CHUNK * d)
             .zip(self.log_p.par_chunks(CHUNK).zip(self.grad.par_chunks(CHUNK * d)))
             .zip(self.log_n.par_chunks_mut(CHUNK * count))
             .zip(self.log_q.par_chunks_mut(CHUNK).zip(self.log_s.par_chunks_mut(CHUNK)))
-            .zip(self.residual.par_chunks_mut(CHUNK).zip(self.grad_residual.par_chunks_mut(CHUNK * d)));
-        tasks.for_each(|((((z, (log_p, grad)), log_n), (log_q, log_s)), (residual, grad_residual))| {
+            .zip(self.residual.par_chunks_mut(CHUNK).zip(self.grad_residual.par_chunks_mut(CHUNK * d)))
+            .enumerate();
+        tasks.for_each(|(at, ((((z, (log_p, grad)), log_n), (log_q, log_s)), (residual, grad_residual)))| {
             scratch.with(|scratch| {
                 let block = Block::new(q, Points::new(z, d), true, scratch);
                 let (n, stride) = (log_p.len(), block.stride);
@@ -118,7 +161,9 @@ impl Shared {
                     }
                 }
                 for i in 0..n {
-                    log_s[i] = most[i] + sum[i].ln();
+                    if at * CHUNK + i >= old {
+                        log_s[i] = most[i] + sum[i].ln();
+                    }
                     log_q[i] = block.log_q[i];
                     let gradient = &grad[i * d..(i + 1) * d];
                     residual[i] = log_p[i] - log_q[i];
@@ -137,14 +182,13 @@ impl Shared {
     pub fn view(&self, q: &Mixture, views: &mut Vec<View>, scratch: &ScratchPool) {
         let (d, count) = (q.dim(), q.len());
         views.resize_with(count, || View::new(d, q.shape()));
-        let log_n = (self.log_p.len() as f64).ln();
         views.par_iter_mut().enumerate().for_each(|(k, view)| {
             view.index.clear();
             view.omega.clear();
             for (block, at) in self.log_n.chunks_exact(CHUNK * count).zip((0..).step_by(CHUNK)) {
                 let points = block[k * CHUNK..][..CHUNK].iter().zip(at..self.log_p.len());
                 for (own, i) in points {
-                    let omega = own - self.log_s[i] + log_n;
+                    let omega = own - self.log_s[i];
                     if omega > NEGLIGIBLE.ln() && self.residual[i].is_finite() {
                         view.index.push(i);
                         view.omega.push(omega.exp());
@@ -156,10 +200,17 @@ impl Shared {
         });
     }
 
-    /// ELBO from all points, weighted to stand for draws of `q`.
+    /// Every new point with its gradient, `log p` and `log p - log q`.
+    pub fn evaluated(&self) -> impl Iterator<Item = (&[f64], &[f64], f64, f64)> {
+        let d = self.z.len() / self.log_p.len().max(1);
+        let points = self.z.chunks_exact(d.max(1)).zip(self.grad.chunks_exact(d.max(1)));
+        points.zip(&self.log_p).zip(&self.residual).skip(self.old).map(|(((z, grad), log_p), b)| (z, grad, *log_p, *b))
+    }
+
+    /// ELBO from the new points, weighted to stand for draws of `q`: iteration by iteration they are independent.
     pub fn whole(&self) -> Whole {
         let usable = || {
-            let points = self.log_q.iter().zip(&self.log_s).zip(&self.residual);
+            let points = self.log_q.iter().zip(&self.log_s).zip(&self.residual).skip(self.old);
             points.filter(|(_, b)| b.is_finite()).map(|((q, s), b)| (q - s, *b))
         };
         let most = usable().map(|(w, _)| w).fold(f64::NEG_INFINITY, f64::max);
@@ -179,3 +230,54 @@ impl Shared {
 
 /// Lanes and chunks go together: a block of points is never padded beyond its chunk.
 const _: () = assert!(CHUNK.is_multiple_of(lanes::LANES));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::Gaussian;
+
+    #[test]
+    fn points_of_the_iteration_before_are_weighed_by_the_density_that_they_came_from() {
+        let mixture = |x: f64| {
+            let parts = vec![Gaussian::isotropic(vec![x, 0.0], 1.0), Gaussian::isotropic(vec![1.5, 0.5], 0.7)];
+            Mixture::new(&[0.6, 0.4], parts).unwrap()
+        };
+        let (before, now) = (mixture(0.0), mixture(0.2));
+        let (target, scratch, mut always) = (mixture(1.0), ScratchPool::new(1), |_| true);
+        let mut evaluator = Evaluator {
+            target: &target,
+            scratch: &scratch,
+            evals: 0,
+            dropped: 0,
+            limit: u64::MAX,
+            most_evals: u64::MAX,
+            go_on: &mut always,
+        };
+        let (mut shared, mut kept, mut views) = (Shared::default(), Kept::default(), Vec::new());
+        shared.draw(&mut evaluator, &before, &[30, 10], (1, 0), &kept).unwrap();
+        shared.keep(&mut kept);
+        shared.draw(&mut evaluator, &now, &[20, 20], (1, 1), &kept).unwrap();
+        assert_eq!((kept.len(), evaluator.evals), (40, 80));
+        shared.view(&now, &mut views, &scratch);
+        let density = |q: &Mixture, shares: [f64; 2], z: &[f64]| {
+            let drawn = Mixture::new(&shares, q.components().to_vec()).unwrap();
+            drawn.log_density(z)[0].exp()
+        };
+        for (k, view) in views.iter().enumerate() {
+            assert!(view.index.iter().any(|&i| i < 40) && view.index.iter().any(|&i| i >= 40));
+            let own = Mixture::single(now.components()[k].clone());
+            let ratio = |&i: &usize| {
+                let z = &shared.z[2 * i..2 * i + 2];
+                let from = if i < 40 { density(&before, [0.75, 0.25], z) } else { density(&now, [0.5, 0.5], z) };
+                own.log_density(z)[0].exp() / from
+            };
+            let total: f64 = view.index.iter().map(ratio).sum();
+            for (i, omega) in view.index.iter().zip(&view.omega) {
+                let wanted = ratio(i) / total;
+                assert!((omega - wanted).abs() < 1e-12, "{omega} {wanted}");
+            }
+        }
+        // The ELBO comes from the new points alone.
+        assert_eq!(shared.evaluated().count(), 40);
+    }
+}
