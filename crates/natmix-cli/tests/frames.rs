@@ -156,6 +156,10 @@ fn bad_values_are_said() {
     let run = folder.expect(&[2], "fit mlp --data table.csv --outcome y --trace-frames 9 --out fit");
     assert!(run.err.contains("--trace-frames does not go with mlp"), "{}", run.err);
 
+    // A network in the same place leaves no frames of another fit behind either.
+    folder.expect(&[0, 1], &format!("{FIT} --out fit --trace-frames 3"));
+    folder.expect(&[0, 1], "fit mlp --data table.csv --outcome y --hidden 2 --epochs 1 --out fit --quiet");
+    assert!(!folder.path("fit/frames.json").exists());
     folder.expect(&[0, 1], &format!("{FIT} --out fit --trace-frames 3"));
     folder.write("fit/frames.json", "{\"names\": []");
     let run = folder.expect(&[2], "report fit");

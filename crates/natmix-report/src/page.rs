@@ -1,8 +1,7 @@
 //! `report.html`: one page that needs nothing else, and its pictures as files.
 //!
 //! The answer comes first, then the figures behind it, then the pictures, then the tables. No font and no address:
-//! everything is inside, and a content policy forbids the rest. The only script there may be moves a slider
-//! ([`formation`]).
+//! everything is inside, and a content policy forbids the rest. The only script there may be moves a slider.
 
 mod formation;
 mod tables;

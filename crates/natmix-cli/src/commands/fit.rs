@@ -1,11 +1,12 @@
 //! `natmix fit`: from settings to files.
 
 use crate::args::{FitArgs, ModelKind};
+use crate::film::{self, Filming};
 use crate::folder::{self, Folder};
 use crate::problem::Problem;
 use crate::progress::Bar;
 use crate::report::formation::Formation;
-use crate::report::record::{read_frames, read_trace, store, write_frames};
+use crate::report::record::{read_trace, store};
 use crate::report::summary;
 use crate::report::{self, Component, Estimate, Evals, Loo, Model, Report, Scores, Stop};
 use crate::settings::Settings;
@@ -13,7 +14,7 @@ use crate::start::from_sample;
 use anyhow::{Context, Result, bail};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
-use natmix::observe::{Cancel, Film, Frame, Observer, TraceRow, TraceWriter};
+use natmix::observe::{Cancel, Observer, TraceRow, TraceWriter};
 use natmix::save::Posterior;
 use natmix::stop::StopReason;
 use natmix::{Fit, Fitted, Method};
@@ -106,10 +107,7 @@ fn fit_into(
     let mut bar = Bar::new(args.quiet, settings.max_evals);
     let mut checkpoints = Checkpointer::new(out.staged(files::CHECKPOINT), CHECKPOINT_EVERY);
 
-    let mut film = settings.trace_frames.map(Film::new);
-    // A killed run has left no frames: those in the folder are of an earlier one.
-    let interrupted_before = resumed.is_some() && !out.staged(files::CHECKPOINT).exists();
-    let earlier = if film.is_some() && interrupted_before { read_frames(&settings.out)? } else { None };
+    let mut filming = Filming::new(settings, out, resumed.is_some())?;
 
     let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
     let sample = match problem.data() {
@@ -132,8 +130,8 @@ fn fit_into(
     for observer in observers {
         fit = fit.observe(observer);
     }
-    if let Some(film) = &mut film {
-        fit = fit.observe(film);
+    if let Some(filming) = &mut filming {
+        fit = fit.observe(&mut filming.film);
     }
     let mut fitted = fit.run()?;
     fitted.evals += before;
@@ -150,13 +148,11 @@ fn fit_into(
     } else {
         let _ = fs::remove_file(out.staged(files::CHECKPOINT));
     }
-    let formation =
-        film.zip(settings.trace_frames).map(|(film, most)| formation(problem, film, &fitted, before, earlier, most));
+    let formation = filming.map(|filming| filming.finish(out, problem, &fitted, before)).transpose()?;
     let report = write_results(out, problem, settings, &fitted, formation.as_ref())?;
     out.publish()?;
     if formation.is_none() {
-        // Those of an earlier run.
-        let _ = fs::remove_file(out.path(files::FRAMES));
+        film::remove_stale(out);
     }
     if !interrupted {
         // That of an earlier, interrupted run: its results are replaced.
@@ -173,26 +169,6 @@ fn fit_into(
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(1),
     })
-}
-
-/// How the mixture formed, with the evaluations that were spent `before` the run.
-fn formation(
-    problem: &Problem,
-    film: Film,
-    fitted: &Fitted,
-    before: u64,
-    earlier: Option<Formation>,
-    most: usize,
-) -> Formation {
-    let mut frames = film.into_frames();
-    frames.iter_mut().for_each(|frame| frame.evals += before);
-    let last = Frame {
-        iteration: fitted.iterations,
-        evals: fitted.evals,
-        elbo: fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |diagnostics| diagnostics.elbo.mean),
-        mixture: fitted.mixture.clone(),
-    };
-    Formation::new(problem.target(), &frames, &last, earlier, most)
 }
 
 /// Ctrl-C ends the run after its present iteration and saves what was reached; a second one quits at once.
@@ -354,9 +330,6 @@ fn write_results(
     store(&draws, log_likelihood.as_ref()).write(&out.staged(files::DRAWS))?;
     out.write(files::CONFIG, toml::to_string_pretty(settings)?.as_bytes())?;
     out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
-    if let Some(formation) = formation {
-        out.write(files::FRAMES, write_frames(formation).as_bytes())?;
-    }
     let trace_path = out.staged(files::TRACE);
     let trace = fs::read_to_string(&trace_path).with_context(|| format!("cannot read {}", trace_path.display()))?;
     report::page::write_page(out.stage(), &report, &read_trace(&trace), &draws, formation)

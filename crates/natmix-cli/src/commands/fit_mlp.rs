@@ -86,6 +86,7 @@ fn fit_into(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data) -> R
     };
     let report = write_results(out, settings, data, &found)?;
     out.publish()?;
+    crate::film::remove_stale(out);
     if !found.interrupted {
         // That of an earlier, interrupted run: its results are replaced.
         let _ = std::fs::remove_file(out.path(CHECKPOINT));
