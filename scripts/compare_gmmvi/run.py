@@ -95,18 +95,18 @@ def main():
     began = time.perf_counter()
     _, model = init_experiment({**config, "target_fn": target})
     gmmvi = GMMVI.build_from_config(config, target, model)
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, 0.0
     budgets, runs, evals = sorted(task["budgets"]), [], 0
     while evals < task["max_evals"] and seconds < task["max_seconds"]:
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         gmmvi.train_iter()
         evals = int(gmmvi.sample_db.num_samples_written.numpy())
-        seconds += time.perf_counter() - began
+        seconds, cpu = seconds + time.perf_counter() - began, cpu + time.process_time() - cpu_began
         over = evals >= task["max_evals"] or seconds >= task["max_seconds"]
         if over or (budgets and evals >= budgets[0]):
             budgets = [budget for budget in budgets if budget > evals]
-            components = int(model.num_components)
-            runs.append({"evals": evals, "seconds": seconds, "components": components, **measure(model, target, spec)})
+            figures = {"evals": evals, "seconds": seconds, "cpu_seconds": cpu, "components": int(model.num_components)}
+            runs.append({**figures, **measure(model, target, spec)})
     print(json.dumps({"variant": VARIANT, "settings": settings, "runs": runs}))
 
 
