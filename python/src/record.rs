@@ -100,7 +100,13 @@ impl Record {
             loo: None,
         };
         let posterior = Posterior { mixture: q.clone(), parameter_names: all.names.clone(), details };
-        Ok(Self(natmix_report::record::Record { posterior, report, trace: run.trace.clone(), draws: all }))
+        Ok(Self(natmix_report::record::Record {
+            posterior,
+            report,
+            trace: run.trace.clone(),
+            draws: all,
+            formation: None,
+        }))
     }
 
     /// Reads what a fit left in a folder.
@@ -145,7 +151,7 @@ impl Record {
         let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
         let values = slice(&points(draws, "draws", names.len())?)?.to_vec();
         let draws = Draws { names, values, component };
-        Ok(Self(natmix_report::record::Record { posterior, report, trace: read_trace(trace), draws }))
+        Ok(Self(natmix_report::record::Record { posterior, report, trace: read_trace(trace), draws, formation: None }))
     }
 
     /// `report.json`.
@@ -192,7 +198,7 @@ impl Record {
 
     /// The page of the report.
     fn html(&self, py: Python<'_>) -> String {
-        py.detach(|| page::page_html(&self.0.report, &self.0.trace, &self.0.draws))
+        py.detach(|| page::page_html(&self.0.report, &self.0.trace, &self.0.draws, self.0.formation.as_ref()))
     }
 
     /// Draws in the fitted space on the scale of a regression's own parameters.

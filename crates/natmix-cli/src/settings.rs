@@ -3,6 +3,7 @@
 pub mod mlp;
 
 use crate::args::{FitArgs, ModelKind};
+use crate::report::formation::MOMENTS;
 use anyhow::{Context, Result, anyhow, bail};
 use natmix::Config;
 use natmix::choices::{About, Choices};
@@ -16,8 +17,9 @@ const MOST_NUMBERS: usize = 250_000_000;
 /// Most threads: starting many thousands takes longer than any fit.
 const MOST_THREADS: usize = 1024;
 
-/// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder, threads and where rows
-/// are kept, which change no result, are read but not written: the same fit leaves the same bytes wherever it runs.
+/// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder, threads, frames and
+/// where rows are kept, which change no result, are read but not written: the same fit leaves the same bytes wherever it
+/// runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -57,6 +59,8 @@ pub struct Settings {
     pub seed: u64,
     #[serde(skip_serializing)]
     pub threads: usize,
+    #[serde(skip_serializing)]
+    pub trace_frames: Option<usize>,
     // A table: tables come last in a file.
     #[serde(skip_serializing_if = "mlp::MlpSettings::is_empty")]
     pub mlp: mlp::MlpSettings,
@@ -98,6 +102,7 @@ impl Default for Settings {
             init_posterior: None,
             seed: 1,
             threads: 0,
+            trace_frames: None,
             mlp: mlp::MlpSettings::default(),
         }
     }
@@ -171,6 +176,7 @@ impl Settings {
         some(&mut self.init_posterior, &args.init_posterior);
         set(&mut self.seed, &args.seed);
         set(&mut self.threads, &args.threads);
+        some(&mut self.trace_frames, &args.trace_frames);
         self.mlp.take(&args.mlp);
     }
 
@@ -209,6 +215,15 @@ impl Settings {
         }
         if self.threads > MOST_THREADS {
             bail!("--threads {} is more than {MOST_THREADS}: one a core is best (leave it out)", self.threads);
+        }
+        if let Some(frames) = self.trace_frames {
+            if model == ModelKind::Mlp {
+                bail!("--trace-frames does not go with mlp: a network has too many weights to show two of them");
+            }
+            if !MOMENTS.contains(&frames) {
+                let (fewest, most) = (MOMENTS.start(), MOMENTS.end());
+                bail!("--trace-frames {frames} is not between {fewest} and {most}: 60 make a smooth film");
+            }
         }
         let positive = [
             ("prior-sd", Some(self.prior_sd)),

@@ -3,6 +3,7 @@
 
 pub mod figure;
 mod figures;
+pub mod formation;
 pub mod html;
 pub mod number;
 pub mod page;

@@ -1,9 +1,11 @@
 //! `natmix fit`: from settings to files.
 
 use crate::args::{FitArgs, ModelKind};
+use crate::film::{self, Filming};
 use crate::folder::{self, Folder};
 use crate::problem::Problem;
 use crate::progress::Bar;
+use crate::report::formation::Formation;
 use crate::report::record::{read_trace, store};
 use crate::report::summary;
 use crate::report::{self, Component, Estimate, Evals, Loo, Model, Report, Scores, Stop};
@@ -39,7 +41,7 @@ const KEPT_LOG_LIKELIHOODS: usize = 5_000_000;
 
 /// Names of the files in the folder of a fit.
 pub mod files {
-    pub use crate::report::record::files::{CONFIG, DRAWS, POSTERIOR, REPORT, TRACE};
+    pub use crate::report::record::files::{CONFIG, DRAWS, FRAMES, POSTERIOR, REPORT, TRACE};
     pub const CHECKPOINT: &str = "checkpoint.safetensors";
     /// Folder of what is not complete yet.
     pub const STAGE: &str = ".part";
@@ -105,6 +107,8 @@ fn fit_into(
     let mut bar = Bar::new(args.quiet, settings.max_evals);
     let mut checkpoints = Checkpointer::new(out.staged(files::CHECKPOINT), CHECKPOINT_EVERY);
 
+    let mut filming = Filming::new(settings, out, resumed.is_some())?;
+
     let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
     let sample = match problem.data() {
         // Again for a resumed run, whose evaluations are to be those of an unbroken one.
@@ -126,6 +130,9 @@ fn fit_into(
     for observer in observers {
         fit = fit.observe(observer);
     }
+    if let Some(filming) = &mut filming {
+        fit = fit.observe(&mut filming.film);
+    }
     let mut fitted = fit.run()?;
     fitted.evals += before;
     bar.finish();
@@ -141,8 +148,12 @@ fn fit_into(
     } else {
         let _ = fs::remove_file(out.staged(files::CHECKPOINT));
     }
-    let report = write_results(out, problem, settings, &fitted)?;
+    let formation = filming.map(|filming| filming.finish(out, problem, &fitted, before)).transpose()?;
+    let report = write_results(out, problem, settings, &fitted, formation.as_ref())?;
     out.publish()?;
+    if formation.is_none() {
+        film::remove_stale(out);
+    }
     if !interrupted {
         // That of an earlier, interrupted run: its results are replaced.
         let _ = fs::remove_file(out.path(files::CHECKPOINT));
@@ -227,7 +238,13 @@ fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
     Ok(checkpoint.state)
 }
 
-fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &Fitted) -> Result<Report> {
+fn write_results(
+    out: &Folder,
+    problem: &Problem,
+    settings: &Settings,
+    fitted: &Fitted,
+    formation: Option<&Formation>,
+) -> Result<Report> {
     let (target, q) = (problem.target(), &fitted.mixture);
     let (draws, z) = summary::draws(target, q, summary::DRAWS, settings.seed);
     let diagnostics = match (&fitted.diagnostics, &fitted.diagnostics_error) {
@@ -315,7 +332,7 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
     out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
     let trace_path = out.staged(files::TRACE);
     let trace = fs::read_to_string(&trace_path).with_context(|| format!("cannot read {}", trace_path.display()))?;
-    report::page::write_page(out.stage(), &report, &read_trace(&trace), &draws)
+    report::page::write_page(out.stage(), &report, &read_trace(&trace), &draws, formation)
         .with_context(|| format!("cannot write the page in {}", settings.out.display()))?;
     Ok(report)
 }

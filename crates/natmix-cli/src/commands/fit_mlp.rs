@@ -86,6 +86,7 @@ fn fit_into(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data) -> R
     };
     let report = write_results(out, settings, data, &found)?;
     out.publish()?;
+    crate::film::remove_stale(out);
     if !found.interrupted {
         // That of an earlier, interrupted run: its results are replaced.
         let _ = std::fs::remove_file(out.path(CHECKPOINT));
@@ -373,7 +374,7 @@ fn write_results(out: &Folder, settings: &Settings, data: &Data, found: &Found) 
     store(&sampled, None).write(&out.staged(files::DRAWS))?;
     out.write(files::CONFIG, toml::to_string_pretty(settings)?.as_bytes())?;
     out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
-    report::page::write_page(out.stage(), &report, &found.trace, &sampled)
+    report::page::write_page(out.stage(), &report, &found.trace, &sampled, None)
         .with_context(|| format!("cannot write the page in {}", settings.out.display()))?;
     Ok(report)
 }
