@@ -43,8 +43,9 @@ use shared::Shared;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// Most components, unless told.
+/// Most components, unless told; twice as many where the budget has this many evaluations for each of them.
 pub const MOST_COMPONENTS: usize = 128;
+const EVALS_A_COMPONENT: u64 = 4000;
 /// Share of the budget that the search may spend, and its limit where there is no budget.
 const SEARCH_SHARE: f64 = 0.2;
 const SEARCH_EVALS: u64 = 100_000;
@@ -143,7 +144,8 @@ fn budget(config: &Config) -> Option<u64> {
 
 /// Most components that `config` allows.
 fn most_components(config: &Config) -> usize {
-    if config.components == 0 { MOST_COMPONENTS } else { config.components }
+    let affordable = (budget(config).unwrap_or(0) / EVALS_A_COMPONENT) as usize;
+    if config.components == 0 { affordable.clamp(MOST_COMPONENTS, 2 * MOST_COMPONENTS) } else { config.components }
 }
 
 /// The `most` heaviest components of `mixture`: a run may end before it has come to choose between the modes.
