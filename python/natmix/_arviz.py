@@ -9,11 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from ._posterior import Posterior
 
-#: Numbers of log likelihoods up to which they are kept with saved draws.
-KEPT = 20_000_000
-#: Draws whose log likelihoods are kept with saved draws.
-KEPT_DRAWS = 1_000
-
 
 def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: bool) -> Any:
     """See :meth:`natmix.Posterior.to_arviz`."""
@@ -51,11 +46,3 @@ def row_log_likelihood_of(post: Posterior, z: np.ndarray) -> dict[str, np.ndarra
     """Log likelihoods of the rows of a built-in model."""
     found = None if post._target is None else post._target.native.log_likelihood(z)
     return None if found is None else {"outcome": found}
-
-
-def row_log_likelihood(post: Posterior) -> np.ndarray | None:
-    """Log likelihoods that are saved with the draws, ``(draws, rows)``."""
-    target = post._target
-    if target is None or target.native.rows is None or target.native.rows * KEPT_DRAWS > KEPT:
-        return None
-    return target.native.log_likelihood(post._mixture.sample(KEPT_DRAWS, post.seed))

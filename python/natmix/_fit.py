@@ -111,7 +111,7 @@ def fit(
     elif names is not None:
         raise TypeError("names go with a function; this target has its own")
     mean, sd = init if init is not None else (target.init or (None, None))
-    choices = {
+    settings = {
         "method": method,
         "components": str(components),
         "covariance": covariance,
@@ -131,12 +131,12 @@ def fit(
         "threads": threads,
     }
     try:
-        text = json.dumps(choices, default=_plain)
+        text = json.dumps(settings, default=_plain)
     except (TypeError, ValueError) as error:
         raise TypeError(f"a setting is not a plain number or name: {error}") from None
     begin = None if start is None else start._record.mixture
     with Progress.wanted(progress, max_evals) as show:
-        run = _natmix.fit(target.native, text, target.one_mode, begin, show)
+        run = _natmix.fit(target.native, text, begin, show)
     post = Posterior._of(run, target)
     if post.stop_reason == "cancelled":
         warnings.warn(f"interrupted after {post.iterations} iterations: this is what was reached", NatmixWarning, 2)

@@ -236,6 +236,9 @@ class Posterior:
             raise ValueError(f"{what} need the target of the fit: give it to natmix.load(dir, target)")
         return self._target
 
+    def _native(self) -> _natmix.Target | None:
+        return None if self._target is None else self._target.native
+
     def with_target(self, target: Target) -> Posterior:
         """The same posterior together with its target, after it was loaded or unpickled without."""
         if target.dim != self.dim:
@@ -273,7 +276,7 @@ class Posterior:
 
     def report_html(self) -> str:
         """The page of the report, with its pictures: what ``natmix report`` writes."""
-        return self._record.html()
+        return self._record.html(self._native())
 
     def plot(self, names: list[str] | None = None, *, n: int = 2000) -> Any:
         """Marginals and pairs of some parameters, with matplotlib; returns the figure."""
@@ -319,10 +322,12 @@ class Posterior:
         return to_arviz(self, n, seed, log_likelihood)
 
     def save(self, dir: str | os.PathLike[str]) -> None:
-        """Writes the files that the command line writes: posterior, report, trace, draws and the page."""
-        from ._arviz import row_log_likelihood
+        """Writes the files that the command line writes: posterior, report, trace, draws, settings and the page.
 
-        self._record.save(os.fspath(dir), row_log_likelihood(self))
+        A folder of a built-in model is one of the command line: ``natmix report``, ``natmix predict`` and ``natmix sample`` read
+        it, and ``natmix fit --config dir/config.toml --data table.csv`` repeats the fit.
+        """
+        self._record.save(os.fspath(dir), self._native())
 
     def __reduce__(self) -> Any:
         return _restore, self._record.parts()

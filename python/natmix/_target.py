@@ -69,8 +69,6 @@ class Target:
     log_likelihood: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
     #: Where a start may be drawn from: mean and standard deviation.
     init: Init | None = None
-    #: Whether the posterior is known to have one mode.
-    one_mode: bool = False
 
     @property
     def dim(self) -> int:

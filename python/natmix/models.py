@@ -29,7 +29,6 @@ __all__ = ["Density", "Linear", "Logistic", "Poisson", "Softmax"]
 
 def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[str, Any]) -> Target:
     table = Table.of(X, options["names"])
-    features = len(table.names)
     roles = {}
     for role, column in {"outcome": y, **given}.items():
         if column is None:
@@ -60,9 +59,7 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
     )
     for note in native.warnings:
         warnings.warn(note, NatmixWarning, stacklevel=3)
-    plural = "" if features == 1 else "s"
-    what = f"a {kind} regression of `{roles['outcome']}` on {features} column{plural} ({native.rows} rows)"
-    return Target(native, kind=kind, what=what, one_mode=True)
+    return Target(native, kind=kind, what=native.summary or kind)
 
 
 def Logistic(

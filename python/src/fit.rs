@@ -4,11 +4,14 @@
 use crate::errors::raise;
 use crate::mixture::Mixture;
 use crate::target::{Kind, Target};
-use natmix::choices::{About, Choices};
+use natmix::choices::About;
 use natmix::observe::{Cancel, Iteration, Observer, TraceRow};
 use natmix::{Error, Fit, Fitted};
+use natmix_models::start::from_sample;
+use natmix_report::settings::{Settings, start_at};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
+use serde_json::Value;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -22,9 +25,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub struct Run {
     pub fitted: Fitted,
     pub trace: Vec<TraceRow>,
-    pub choices: Choices,
-    /// Evaluations of the function for each point that the engine counts: more than one where gradients are numerical.
-    pub calls_per_point: u64,
+    pub settings: Settings,
 }
 
 /// Keeps the trace, and the latest row of it where the caller's thread can see it.
@@ -45,31 +46,32 @@ impl Observer for Watch {
     }
 }
 
-/// Fits a mixture to a target. `progress(iteration, evals, seconds, elbo, se, components)` is called now and then.
+/// Fits a mixture to a target. `settings` are in JSON, beside those that the target has of its own. `progress(iteration, evals,
+/// seconds, elbo, se, components)` is called now and then.
 #[pyfunction]
-#[pyo3(signature = (target, choices, one_mode, start=None, progress=None))]
+#[pyo3(signature = (target, settings, start=None, progress=None))]
 pub fn fit(
     py: Python<'_>,
     target: &Bound<'_, Target>,
-    choices: &str,
-    one_mode: bool,
+    settings: &str,
     start: Option<&Bound<'_, Mixture>>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Run> {
     let target = target.get();
-    let choices: Choices =
-        serde_json::from_str(choices).map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
+    let settings = resolve(target, settings)?;
     let engine = target.engine();
     let init: (&[f64], &[f64]) = match &target.kind {
         Kind::Density { init, .. } => (&init.0, &init.1),
         _ => (&[0.0], &[1.0]),
     };
-    let about = About { dim: engine.dim(), rows: engine.num_rows(), one_mode, gradient: engine.has_gradient(), init };
-    let mut config = choices.config(&about).map_err(raise)?;
+    let gradient = engine.has_gradient();
+    let about = About { dim: engine.dim(), rows: engine.num_rows(), gradient, init, ..About::default() };
+    let mut config = settings.engine(&about).map_err(raise)?;
     let start = start.map(|start| start.get().0.clone());
     if let Some(start) = &start {
-        (config.components, config.covariance) = (start.len(), start.shape());
+        start_at(&mut config, start);
     }
+    let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
 
     let latest = Arc::default();
     let mut watch = Watch { trace: Vec::new(), latest: Arc::clone(&latest) };
@@ -78,11 +80,21 @@ pub fn fit(
     target.abort.store(false, Ordering::Relaxed);
     let progress = progress.map(|progress| progress.clone().unbind());
     let work = || {
+        let sample = match target.study() {
+            Some(study) if !chosen => from_sample(study, &config, &mut cancel)?,
+            _ => None,
+        };
+        let before = sample.as_ref().map_or(0, |sample| sample.evals);
+        if let Some(sample) = &sample {
+            sample.prepare(&mut config);
+        }
         let mut fit = Fit::new(engine, config).observe(&mut watch).observe(&mut cancel);
-        if let Some(start) = start {
+        if let Some(start) = start.or(sample.map(|sample| sample.mixture)) {
             fit = fit.start(start);
         }
-        fit.run()
+        let mut fitted = fit.run()?;
+        fitted.evals = (fitted.evals + before) * target.calls_per_point();
+        Ok(fitted)
     };
     let (fitted, raised, insisted) = py.detach(|| {
         std::thread::scope(|scope| {
@@ -106,7 +118,7 @@ pub fn fit(
             (worker.join(), raised, insisted)
         })
     });
-    let fitted =
+    let fitted: Fitted =
         fitted.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
     if let Some(error) = raised.filter(|error| insisted || !error.is_instance_of::<PyKeyboardInterrupt>(py)) {
         return Err(error);
@@ -114,13 +126,18 @@ pub fn fit(
     if let Some(error) = fitted.diagnostics_error {
         return Err(raise(error));
     }
-    let calls_per_point = match &target.kind {
-        Kind::Callable(callable) if callable.gradient == crate::callable::Gradient::Numerical => {
-            2 * callable.dim as u64 + 1
-        }
-        _ => 1,
-    };
-    Ok(Run { fitted, trace: watch.trace, choices, calls_per_point })
+    Ok(Run { fitted, trace: watch.trace, settings })
+}
+
+/// Settings in JSON over those of the target.
+fn resolve(target: &Target, settings: &str) -> PyResult<Settings> {
+    let wrong = |error: serde_json::Error| PyValueError::new_err(format!("settings: {error}"));
+    let given: serde_json::Map<String, Value> = serde_json::from_str(settings).map_err(wrong)?;
+    let mut all = serde_json::to_value(&target.settings).map_err(wrong)?;
+    if let Value::Object(all) = &mut all {
+        all.extend(given);
+    }
+    serde_json::from_value(all).map_err(wrong)
 }
 
 /// What the caller's thread does now and then.
@@ -145,6 +162,6 @@ impl Run {
     /// Seed of the run.
     #[getter]
     fn seed(&self) -> u64 {
-        self.choices.seed
+        self.settings.seed
     }
 }

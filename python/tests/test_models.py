@@ -86,8 +86,13 @@ def test_density_and_warm_start_like_the_command_line(tmp_path):
     report = json.loads((tmp_path / "fit/report.json").read_text())
     post = natmix.fit(natmix.models.Density(spec), components=4, seed=2, max_evals=20000, progress=False)
     assert post.means.tolist() == [c["mean"] for c in report["components"]]
+    run("fit", "density", "--spec", tmp_path / "f.json", "--init-posterior", tmp_path / "fit", "--seed", 3, "--max-evals", 20000,
+        "--quiet", "--out", tmp_path / "again")  # fmt: skip
+    report = json.loads((tmp_path / "again/report.json").read_text())
     again = natmix.fit(natmix.models.Density(spec), start=post, seed=3, max_evals=20000)
-    assert again.components == 4 and (again.means != post.means).any()
+    assert again.means.tolist() == [c["mean"] for c in report["components"]]
+    fixed = natmix.fit(natmix.models.Density(spec), method="component-draws", start=post, seed=3, max_evals=20000)
+    assert fixed.components == 4 and (fixed.means != post.means).any()
 
 
 @needs_binary
@@ -101,6 +106,40 @@ def test_files_of_python_on_the_command_line(tmp_path):
     assert len(text) == 201 and float(text[1].split(",")[0]) == post.predict(X)["probability"][0]
     draws = run("sample", "--posterior", tmp_path / "fit", "-n", 5).splitlines()
     assert np.array([d.split(",") for d in draws[1:]], dtype=float).tolist() == post.sample(5).tolist()
+
+
+def without_timings(report):
+    """A report without what may differ: time, the file of the data, and its name in the sentence about it."""
+    report = json.loads(json.dumps(report).replace("t.csv, ", ""))
+    report["seconds"] = report["config"]["settings"]["data"] = None
+    return report
+
+
+@needs_binary
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_a_saved_folder_is_that_of_the_command_line(kind, tmp_path):
+    X, y = table(kind)
+    write_csv(tmp_path / "t.csv", X, y)
+    run("fit", kind, "--data", tmp_path / "t.csv", "--outcome", "y", "--components", 2, "--seed", 3, "--quiet",
+        "--out", tmp_path / "shell")  # fmt: skip
+    post = natmix.fit(MODELS[kind](X, y, names=["a", "b", "c"]), components=2, seed=3)
+    post.save(tmp_path / "python")
+    shell, python = (json.loads((tmp_path / way / "report.json").read_text()) for way in ("shell", "python"))
+    assert python["train"]["rows"] == 200 and python["loo"]["p_loo"] > 0
+    assert without_timings(python) == without_timings(shell)
+    files = {str(f.relative_to(tmp_path / "shell")) for f in (tmp_path / "shell").rglob("*") if f.is_file()}
+    assert files == {str(f.relative_to(tmp_path / "python")) for f in (tmp_path / "python").rglob("*") if f.is_file()}
+    for name in [name for name in files if name.startswith("draws.zarr")]:
+        assert (tmp_path / "shell" / name).read_bytes() == (tmp_path / "python" / name).read_bytes(), name
+    # What differs is the name of the file: with it, the settings repeat the fit.
+    run("fit", "--config", tmp_path / "python/config.toml", "--data", tmp_path / "t.csv", "--quiet", "--out", tmp_path / "again")
+    again = json.loads((tmp_path / "again/report.json").read_text())
+    assert without_timings(again) == without_timings(shell)
+    # Saved once more without its target: all figures stay.
+    natmix.load(tmp_path / "python").save(tmp_path / "copy")
+    assert json.loads((tmp_path / "copy/report.json").read_text()) == python
+    assert (tmp_path / "copy/config.toml").read_text() == (tmp_path / "python/config.toml").read_text()
 
 
 def test_save_load_and_pickle(tmp_path):

@@ -9,7 +9,6 @@ mod networks;
 mod problem;
 mod progress;
 mod settings;
-mod start;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};

@@ -1,18 +1,9 @@
 //! Arbitrary text is refused, or makes settings that are the same once written and read again, and an engine's or an error.
 #![no_main]
 
-// The command line is a program without a library: its settings are compiled in here.
-#[allow(dead_code)]
-#[path = "../../src"]
-mod source {
-    pub mod args;
-    pub mod settings;
-}
-
 use libfuzzer_sys::fuzz_target;
-// The settings look for the arguments here.
-use source::{args, settings};
-use settings::Settings;
+use natmix::choices::About;
+use natmix_report::settings::Settings;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -26,6 +17,6 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(again, settings);
     }
     for (dim, rows) in [(1, None), (500, Some(1000))] {
-        let _ = settings.engine(dim, rows, (&[0.0], &[1.0]));
+        let _ = settings.engine(&About { dim, rows, ..About::default() });
     }
 });

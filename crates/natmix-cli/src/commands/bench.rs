@@ -4,10 +4,10 @@
 //! that do not count, and a mode counts as found when the components nearest to it, in the mode's own metric, hold between
 //! half and twice its weight.
 
-use crate::args::{BenchArgs, ModelKind};
+use crate::args::BenchArgs;
 use crate::folder;
 use crate::problem::Problem;
-use crate::settings::Settings;
+use crate::settings::{ModelKind, Settings, as_option};
 use anyhow::{Context, Result, bail};
 use natmix::family::{Covariances, Mixture};
 use serde::{Deserialize, Serialize};
@@ -118,7 +118,7 @@ fn run_row(row: &Row, folder: &Path, args: &BenchArgs) -> Result<Outcome> {
     let mut runs = Vec::new();
     for seed in 1..=args.seeds {
         let settings = Settings { seed, threads: args.threads, ..settings.clone() };
-        let mut config = settings.engine(target.dim(), target.num_rows(), problem.init())?;
+        let mut config = settings.engine(&problem.about()).map_err(as_option)?;
         config.diagnostic_draws = 0;
         let fitted = natmix::fit(target, &config)?;
         let measured = natmix::diagnose(target, &fitted.mixture, MEASURING_DRAWS, MEASURING_SEED)?;

@@ -6,13 +6,14 @@ use crate::folder::{self, Folder};
 use crate::networks::data::{Data, Memory};
 use crate::networks::score;
 use crate::networks::training::{EpochRow, Job, Stopped, Trained};
-use crate::report::record::{read_trace, store};
+use crate::report::record::{Record, read_trace};
 use crate::report::summary;
-use crate::report::{self, Component, Draws, Estimate, Evals, Model, Parameter, Report, Stop, Verdict};
-use crate::settings::Settings;
+use crate::report::{Component, Draws, Estimate, Evals, Model, Parameter, Report, Stop, Verdict};
 use crate::settings::mlp::Run;
+use crate::settings::{Settings, as_option};
 use anyhow::{Context, Result, bail};
 use natmix::Fit;
+use natmix::choices::About;
 use natmix::diagnose::Diagnostics;
 use natmix::family::{Gaussian, Mixture};
 use natmix::observe::{Cancel, TraceRow, TraceWriter};
@@ -178,7 +179,7 @@ pub fn train_config(settings: &Settings, data: &Data, optimiser: Optimiser, rows
         minibatch: settings.minibatch,
         seed: settings.seed,
     };
-    settings.mlp.train(&data.network, rows.rows(), run)
+    settings.mlp.train(&data.network, rows.rows(), run).map_err(as_option)
 }
 
 /// Plain words about what the posterior is.
@@ -233,8 +234,9 @@ fn by_engine(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data, can
     let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect();
     let rows = Observations::new(wide(data.train.x()), data.network.inputs(), wide(data.train.outcome()))?;
     let target = Mlp::new(data.network.clone(), rows.with_names(data.names.clone())?, &prior_sd(settings, data)?)?;
-    let spread = settings.init_sd.unwrap_or(START_SPREAD);
-    let mut config = settings.engine(weights, target.num_rows(), (&[0.0], &[spread]))?;
+    let spread = settings.init_sd.as_ref().and_then(|sd| sd.first().copied()).unwrap_or(START_SPREAD);
+    let about = About { dim: weights, rows: target.num_rows(), init: (&[0.0], &[spread]), ..About::default() };
+    let mut config = settings.engine(&about).map_err(as_option)?;
     config.components = components(settings)?;
     // Hidden units are interchangeable: at the centre nothing tells them apart.
     let start = random_start(config.components, config.covariance, weights, spread, settings.seed)?;
@@ -369,13 +371,9 @@ fn write_results(out: &Folder, settings: &Settings, data: &Data, found: &Found) 
     let memory = Memory { network: network.clone(), input: input.clone(), points: found.points };
     let details = json!({"settings": settings, "memory": null, "network": memory});
     let posterior = Posterior { mixture: q.clone(), parameter_names: names, details };
-    posterior.save(&out.staged(files::POSTERIOR))?;
-    store(&sampled, None).write(&out.staged(files::DRAWS))?;
-    out.write(files::CONFIG, toml::to_string_pretty(settings)?.as_bytes())?;
-    out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
-    report::page::write_page(out.stage(), &report, &found.trace, &sampled)
-        .with_context(|| format!("cannot write the page in {}", settings.out.display()))?;
-    Ok(report)
+    let record = Record { posterior, report, trace: found.trace.clone(), draws: sampled };
+    record.save_beside_trace(out.stage(), None)?;
+    Ok(record.report)
 }
 
 /// Draws of all weights of a small network, of a few weights of a large one (its last: biases of the output, noise).

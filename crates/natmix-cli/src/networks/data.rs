@@ -1,6 +1,6 @@
 //! Rows for a network: images from a folder of IDX files, or a table.
 
-use crate::settings::Settings;
+use crate::settings::{Settings, as_option};
 use anyhow::{Context, Result, bail};
 use natmix_models::idx::{ImageFolder, ImageSet};
 use natmix_models::mlp::{Examples, Likelihood, Network};
@@ -96,7 +96,7 @@ impl Data {
         let network = Network::new(
             size,
             hidden,
-            settings.mlp.activation()?,
+            settings.mlp.activation().map_err(as_option)?,
             Likelihood::Categorical { classes: classes.max(2) },
         )?;
         let train = input.images(&folder.train, true)?;
@@ -146,7 +146,7 @@ impl Data {
             other => bail!("--likelihood {other} is not one of bernoulli, categorical, gaussian"),
         };
         let hidden = settings.mlp.hidden.as_deref().unwrap_or(FOR_TABLES);
-        let network = Network::new(dim - 1, hidden, settings.mlp.activation()?, likelihood)?;
+        let network = Network::new(dim - 1, hidden, settings.mlp.activation().map_err(as_option)?, likelihood)?;
         let input = Input::Table { encoding };
         let test = settings.test.as_deref().map(|path| input.read(path, true)).transpose()?;
         let ood = settings.mlp.ood.as_deref().map(|path| input.read(path, false)).transpose()?;

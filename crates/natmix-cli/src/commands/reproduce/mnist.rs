@@ -6,8 +6,8 @@ use crate::args::reproduce::ReproduceArgs;
 use crate::networks::data::Data;
 use crate::networks::score;
 use crate::report::number;
-use crate::settings::Settings;
 use crate::settings::mlp::{MlpSettings, Run};
+use crate::settings::{Settings, as_option};
 use anyhow::{Context, Result};
 use natmix::family::Mixture;
 use natmix_models::mlp::measure;
@@ -120,7 +120,7 @@ fn train(
         _ => (Optimiser::Adam, ENSEMBLE),
     };
     let run = Run { optimiser, components, rate: None, draws: None, minibatch: None, seed };
-    let config = settings.mlp.train(&images.network, images.train.rows(), run)?;
+    let config = settings.mlp.train(&images.network, images.train.rows(), run).map_err(as_option)?;
     let config = match way {
         Way::AdamTuned => TrainConfig { weight_decay: WEIGHT_DECAY, schedule: Schedule::Cosine, ..config },
         _ => config,
