@@ -12,7 +12,7 @@ import numpy as np
 from . import _natmix
 from ._posterior import NatmixWarning, Posterior
 from ._progress import Progress
-from ._target import Init, Target, from_callable
+from ._target import Init, Target, _plain, from_callable
 
 
 def fit(
@@ -154,10 +154,3 @@ def _numbers(what: str, value: Any, dim: int) -> list[float] | None:
     if not np.isfinite(values).all():
         raise ValueError(f"init {what} is not finite")
     return values.tolist()
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r}")

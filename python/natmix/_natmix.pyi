@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 from numpy import float64
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Mixture", "Network", "Record", "Run", "Target", "__version__", "fit"]
+__all__ = ["Mixture", "Record", "Run", "Target", "__version__", "fit"]
 __version__: str
 
 _Floats = NDArray[float64]
@@ -39,6 +39,14 @@ class Target:
         intercept: bool,
         prior_sd: float,
         noise_sd: float | None,
+    ) -> Target: ...
+    @staticmethod
+    def network(
+        values: ArrayLike,
+        names: Sequence[str],
+        levels: Mapping[int, Sequence[str]],
+        outcome: str,
+        settings: str,
     ) -> Target: ...
     @staticmethod
     def density(spec: str) -> Target: ...
@@ -77,30 +85,6 @@ class Mixture:
     def log_density(self, z: ArrayLike) -> _Floats: ...
     def resample(self, target: Target, n: int, seed: int, threads: int) -> _Floats: ...
     def components_of(self, z: ArrayLike) -> list[int]: ...
-
-@final
-class Network:
-    @staticmethod
-    def train(
-        x: ArrayLike,
-        y: ArrayLike,
-        hidden: Sequence[int],
-        activation: str,
-        classes: int,
-        components: int,
-        epochs: int | None,
-        batch: int | None,
-        seed: int,
-        threads: int,
-    ) -> Network: ...
-    def predict(self, x: ArrayLike, draws: int, seed: int, threads: int) -> dict[str, _Floats]: ...
-    @property
-    def weights(self) -> int: ...
-    @property
-    def elbo(self) -> float: ...
-    def to_bytes(self) -> bytes: ...
-    @staticmethod
-    def from_bytes(bytes: bytes) -> Network: ...
 
 @final
 class Run:
@@ -148,6 +132,15 @@ class Record:
         values: ArrayLike,
         names: Sequence[str],
         levels: Mapping[int, Sequence[str]],
+        threads: int,
+    ) -> dict[str, _Floats]: ...
+    def predict_network(
+        self,
+        values: ArrayLike,
+        names: Sequence[str],
+        levels: Mapping[int, Sequence[str]],
+        draws: int,
+        seed: int,
         threads: int,
     ) -> dict[str, _Floats]: ...
 

@@ -287,16 +287,18 @@ class Posterior:
     # Models with data
 
     def predict(self, X: Any, *, draws: int = 1000, seed: int = 1, threads: int = 0, **columns: Any) -> dict[str, np.ndarray]:
-        """Predictions of a regression for new rows.
+        """Predictions of a regression or a network for new rows.
 
         Arrays by name: ``probability``, ``sd`` and ``entropy`` for outcomes 0 and 1; ``mean``, ``sd`` and quantiles for
-        numbers; ``mean`` and ``sd`` for counts; ``probability (n, classes)`` and ``entropy`` for classes. ``columns`` are the
-        offset or exposure of the new rows, if the model has one.
+        numbers; ``mean`` and ``sd`` for counts; ``probability (n, classes)`` and ``entropy`` for classes; for classes of a
+        network also ``expected_entropy`` and ``mutual_information``. ``columns`` are the offset or exposure of the new rows, if
+        the model has one.
         """
-        memory = self._details.get("memory")
-        if not memory:
-            raise ValueError("this posterior is not that of a regression: there is nothing to predict")
-        encoding = memory["encoding"]
+        network = self._details.get("network")
+        encoding = ((network or {}).get("input", {}).get("table") or self._details.get("memory") or {}).get("encoding")
+        if encoding is None:
+            what = "a network of images: predict on the command line" if network else "not that of a regression or a network"
+            raise ValueError(f"this posterior is {what}: there is nothing to predict here")
         names = [feature["column"] for feature in encoding["features"]]
         categorical = {f["column"]: f["coding"]["levels"]["levels"] for f in encoding["features"] if "levels" in f["coding"]}
         table = Table.of(X, names, categorical)
@@ -307,7 +309,10 @@ class Posterior:
                 table.add(encoding[role], columns.pop(role))
         if any(value is not None for value in columns.values()):
             raise TypeError(f"the model has no {', '.join(sorted(columns))}")
-        return self._record.predict(self._mixture.sample(draws, seed), table.values(), table.names, table.levels, threads)
+        rows = (table.values(), table.names, table.levels)
+        if network:
+            return self._record.predict_network(*rows, draws, seed, threads)
+        return self._record.predict(self._mixture.sample(draws, seed), *rows, threads)
 
     # Elsewhere
 

@@ -182,3 +182,10 @@ def _probe(dim: int, init: Init | None) -> np.ndarray:
     """Two points where a start may be."""
     mean, sd = (0.0, 1.0) if init is None else init
     return np.broadcast_to(np.asarray(mean, dtype=float), (dim,)) + np.array([[0.0], [0.1]]) * np.asarray(sd, dtype=float)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r}")

@@ -22,15 +22,16 @@ from typing import Any
 from . import _natmix
 from ._posterior import NatmixWarning
 from ._table import Table
-from ._target import Target
+from ._target import Target, _plain
 
-__all__ = ["Density", "Linear", "Logistic", "Poisson", "Softmax"]
+__all__ = ["Density", "Linear", "Logistic", "Mlp", "Poisson", "Softmax"]
 
 
-def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[str, Any]) -> Target:
-    table = Table.of(X, options["names"])
+def _table(X: Any, names: Sequence[str] | None, columns: Mapping[str, Any]) -> tuple[Table, dict[str, str]]:
+    """Features and further columns, and the name of each of those by its role."""
+    table = Table.of(X, names)
     roles = {}
-    for role, column in {"outcome": y, **given}.items():
+    for role, column in columns.items():
         if column is None:
             continue
         name = "y" if role == "outcome" else role
@@ -39,6 +40,11 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
             name += "'"
         table.add(name, column)
         roles[role] = name
+    return table, roles
+
+
+def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[str, Any]) -> Target:
+    table, roles = _table(X, options["names"], {"outcome": y, **given})
     if options["noise_sd"] is not None and not options["noise_sd"] > 0:
         raise ValueError(f"noise_sd must be positive, not {options['noise_sd']}")
     if not options["prior_sd"] > 0:
@@ -57,8 +63,12 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
         float(options["prior_sd"]),
         options["noise_sd"],
     )
+    return _of(native, kind)
+
+
+def _of(native: _natmix.Target, kind: str) -> Target:
     for note in native.warnings:
-        warnings.warn(note, NatmixWarning, stacklevel=3)
+        warnings.warn(note, NatmixWarning, stacklevel=4)
     return Target(native, kind=kind, what=native.summary or kind)
 
 
@@ -151,6 +161,58 @@ def Softmax(
     """
     options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=None)
     return _regression("softmax", X, y, {"offset": offset, "weights": weights}, options)
+
+
+def Mlp(
+    X: Any,
+    y: Any,
+    *,
+    hidden: Sequence[int] = (50,),
+    activation: str = "relu",
+    likelihood: str | None = None,
+    standardize: bool = True,
+    names: Sequence[str] | None = None,
+    **training: Any,
+) -> Target:
+    """A Bayesian neural network: a mixture of Gaussians over its weights.
+
+    ``natmix.fit`` trains it on minibatches (``method="vogn"``, the default, ``"ivon"``, or ``"adam"`` for plain networks);
+    small networks, up to 5,000 weights, can be fitted by any method of the engine, with full covariance
+    (``method="component-draws"``, ``"von"``, ...). Single weights mean nothing by themselves: use ``predict``.
+
+    Parameters
+    ----------
+    X : array (n, k) or data frame
+        Features; columns of a data frame that are not numbers are one-hot encoded.
+    y : array (n,)
+        Outcomes.
+    hidden : sequence of int
+        Units of the hidden layers.
+    activation : {"relu", "tanh"}
+    likelihood : {"bernoulli", "categorical", "gaussian"}, optional
+        What the outcome is; by default levels are classes, 0 and 1 two of them, anything else a number.
+    standardize : bool
+        Whether features (and an outcome that is a number) are centred and scaled.
+    names : sequence of str, optional
+        Names of the columns.
+    **training
+        Settings of training, with the names that the command line has: ``epochs``, ``batch``, ``prior_precision``,
+        ``first_precision``, ``curvature_rate``, ``momentum``, ``damping``, ``schedule``, ``warm_up``, ``curvature``,
+        ``weight_step``, ``ensemble``, ``weight_decay``, ``validation``, ``patience``, ``score_draws``.
+
+    Examples
+    --------
+    >>> import numpy as np, natmix
+    >>> X = np.linspace(-2, 2, 200)[:, None]
+    >>> network = natmix.models.Mlp(X, np.sin(2 * X[:, 0]), hidden=(20,), activation="tanh")
+    >>> post = natmix.fit(network, components=2)
+    >>> bool(abs(post.predict([[0.8]])["mean"][0] - np.sin(1.6)) < 0.2)
+    True
+    """
+    table, roles = _table(X, names, {"outcome": y})
+    mlp = {"hidden": [int(units) for units in hidden], "activation": activation, "likelihood": likelihood, **training}
+    settings = json.dumps({"standardize": bool(standardize), "mlp": mlp}, default=_plain)
+    return _of(_natmix.Target.network(table.values(), table.names, table.levels, roles["outcome"], settings), "mlp")
 
 
 def Density(spec: Mapping[str, Any] | str) -> Target:

@@ -3,11 +3,16 @@
 
 use crate::errors::raise;
 use crate::mixture::Mixture;
-use crate::target::{Kind, Target};
+use crate::target::{Kind, Network, Target};
 use natmix::choices::About;
 use natmix::observe::{Cancel, Iteration, Observer, TraceRow};
 use natmix::{Error, Fit, Fitted};
+use natmix_models::mlp::train::with_threads;
 use natmix_models::start::from_sample;
+use natmix_report::networks::engine;
+use natmix_report::networks::found::Found;
+use natmix_report::networks::train::{Training, optimiser};
+use natmix_report::networks::training::{self, EpochRow};
 use natmix_report::settings::{Settings, start_at};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
@@ -20,10 +25,16 @@ use std::time::Duration;
 /// Time between two looks at signals and progress.
 const TICK: Duration = Duration::from_millis(50);
 
+/// What a run found.
+pub enum Outcome {
+    Fitted(Box<Fitted>),
+    Network(Box<Found>),
+}
+
 /// A finished run.
 #[pyclass(frozen, module = "natmix._natmix")]
 pub struct Run {
-    pub fitted: Fitted,
+    pub outcome: Outcome,
     pub trace: Vec<TraceRow>,
     pub settings: Settings,
 }
@@ -34,15 +45,29 @@ struct Watch {
     latest: Arc<Mutex<Option<TraceRow>>>,
 }
 
-impl Observer for Watch {
-    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
-        let row = TraceRow::of(iteration);
+impl Watch {
+    fn tell(&mut self, row: TraceRow) {
         // Whoever holds it is only showing it: the next row will do.
         if let Ok(mut latest) = self.latest.try_lock() {
             *latest = Some(row.clone());
         }
         self.trace.push(row);
+    }
+}
+
+impl Observer for Watch {
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        self.tell(TraceRow::of(iteration));
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl training::Watch for Watch {
+    fn step(&mut self, _: u64) {}
+
+    fn epoch(&mut self, row: &EpochRow) -> Result<(), Error> {
+        self.tell(row.row.clone());
+        Ok(())
     }
 }
 
@@ -59,44 +84,18 @@ pub fn fit(
 ) -> PyResult<Run> {
     let target = target.get();
     let settings = resolve(target, settings)?;
-    let engine = target.engine();
-    let init: (&[f64], &[f64]) = match &target.kind {
-        Kind::Density { init, .. } => (&init.0, &init.1),
-        _ => (&[0.0], &[1.0]),
-    };
-    let gradient = engine.has_gradient();
-    let about = About { dim: engine.dim(), rows: engine.num_rows(), gradient, init, ..About::default() };
-    let mut config = settings.engine(&about).map_err(raise)?;
     let start = start.map(|start| start.get().0.clone());
-    if let Some(start) = &start {
-        start_at(&mut config, start);
-    }
-    let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
-
     let latest = Arc::default();
     let mut watch = Watch { trace: Vec::new(), latest: Arc::clone(&latest) };
     let mut cancel = Cancel::default();
     let stop = cancel.clone();
     target.abort.store(false, Ordering::Relaxed);
     let progress = progress.map(|progress| progress.clone().unbind());
-    let work = || {
-        let sample = match target.study() {
-            Some(study) if !chosen => from_sample(study, &config, &mut cancel)?,
-            _ => None,
-        };
-        let before = sample.as_ref().map_or(0, |sample| sample.evals);
-        if let Some(sample) = &sample {
-            sample.prepare(&mut config);
-        }
-        let mut fit = Fit::new(engine, config).observe(&mut watch).observe(&mut cancel);
-        if let Some(start) = start.or(sample.map(|sample| sample.mixture)) {
-            fit = fit.start(start);
-        }
-        let mut fitted = fit.run()?;
-        fitted.evals = (fitted.evals + before) * target.calls_per_point();
-        Ok(fitted)
+    let work = || match &target.kind {
+        Kind::Network(network) => fit_network(network, &settings, start, &mut watch, cancel),
+        _ => fit_target(target, &settings, start, &mut watch, &mut cancel),
     };
-    let (fitted, raised, insisted) = py.detach(|| {
+    let (outcome, raised, insisted) = py.detach(|| {
         std::thread::scope(|scope| {
             let (done, finished) = mpsc::channel::<()>();
             let worker = scope.spawn(move || {
@@ -118,15 +117,82 @@ pub fn fit(
             (worker.join(), raised, insisted)
         })
     });
-    let fitted: Fitted =
-        fitted.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
+    let outcome =
+        outcome.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
     if let Some(error) = raised.filter(|error| insisted || !error.is_instance_of::<PyKeyboardInterrupt>(py)) {
         return Err(error);
     }
-    if let Some(error) = fitted.diagnostics_error {
-        return Err(raise(error));
+    Ok(Run { outcome, trace: watch.trace, settings })
+}
+
+/// Anything but a network.
+fn fit_target(
+    target: &Target,
+    settings: &Settings,
+    start: Option<natmix::family::Mixture>,
+    watch: &mut Watch,
+    cancel: &mut Cancel,
+) -> Result<Outcome, Error> {
+    let engine = target.engine();
+    let init: (&[f64], &[f64]) = match &target.kind {
+        Kind::Density { init, .. } => (&init.0, &init.1),
+        _ => (&[0.0], &[1.0]),
+    };
+    let gradient = engine.has_gradient();
+    let about = About { dim: engine.dim(), rows: engine.num_rows(), gradient, init, ..About::default() };
+    let mut config = settings.engine(&about)?;
+    if let Some(start) = &start {
+        start_at(&mut config, start);
     }
-    Ok(Run { fitted, trace: watch.trace, settings })
+    let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
+    let sample = match target.study() {
+        Some(study) if !chosen => from_sample(study, &config, cancel)?,
+        _ => None,
+    };
+    let before = sample.as_ref().map_or(0, |sample| sample.evals);
+    if let Some(sample) = &sample {
+        sample.prepare(&mut config);
+    }
+    let mut fit = Fit::new(engine, config).observe(watch).observe(cancel);
+    if let Some(start) = start.or(sample.map(|sample| sample.mixture)) {
+        fit = fit.start(start);
+    }
+    let mut fitted = fit.run()?;
+    fitted.evals = (fitted.evals + before) * target.calls_per_point();
+    match fitted.diagnostics_error.take() {
+        Some(error) => Err(error),
+        None => Ok(Outcome::Fitted(Box::new(fitted))),
+    }
+}
+
+/// A network: trained on minibatches, or by the engine if it is small.
+fn fit_network(
+    network: &Network,
+    settings: &Settings,
+    start: Option<natmix::family::Mixture>,
+    watch: &mut Watch,
+    mut cancel: Cancel,
+) -> Result<Outcome, Error> {
+    let found = match optimiser(&settings.method) {
+        Some(_) if start.is_some() => {
+            let problem = "goes with methods of the engine (ngvi, von, ...), not with vogn, ivon or adam".into();
+            return Err(Error::Config { setting: "start", problem });
+        }
+        Some(optimiser) => {
+            let training = Training::new(settings, &network.data, optimiser)?;
+            with_threads(settings.threads, || training.run(None, None, cancel, watch))??
+        }
+        None => {
+            let (mut config, random) = engine::prepare(settings, &network.target)?;
+            if let Some(start) = &start {
+                start_at(&mut config, start);
+            }
+            let fit = Fit::new(&network.target, config).start(start.unwrap_or(random));
+            let fitted = fit.observe(&mut *watch).observe(&mut cancel).run()?;
+            Found::of_fitted(fitted, watch.trace.clone())?
+        }
+    };
+    Ok(Outcome::Network(Box::new(found)))
 }
 
 /// Settings in JSON over those of the target.
@@ -156,7 +222,10 @@ impl Run {
     /// The mixture that was found.
     #[getter]
     fn mixture(&self) -> Mixture {
-        Mixture(self.fitted.mixture.clone())
+        Mixture(match &self.outcome {
+            Outcome::Fitted(fitted) => fitted.mixture.clone(),
+            Outcome::Network(found) => found.mixture.clone(),
+        })
     }
 
     /// Seed of the run.

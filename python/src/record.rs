@@ -2,12 +2,14 @@
 
 use crate::arrays::{in_pool, points, rows, slice};
 use crate::errors::raise;
-use crate::fit::Run;
+use crate::fit::{Outcome, Run};
 use crate::mixture::Mixture;
-use crate::target::Target;
+use crate::target::{Kind, Target, table, wrong};
 use natmix::save::{Posterior, read_posterior_bytes};
-use natmix_models::{Draws as ModelDraws, Inputs, Memory, Predictions, Table, predict};
+use natmix_models::mlp::predict::{self as network, Averaging};
+use natmix_models::{Draws as ModelDraws, Inputs, Memory, Predictions, predict};
 use natmix_report::describe::Subject;
+use natmix_report::networks::data::Memory as NetworkMemory;
 use natmix_report::predictive::Predictive;
 use natmix_report::record::{read_report, read_trace, write_trace};
 use natmix_report::{Draws, page, summary};
@@ -52,7 +54,15 @@ impl Record {
         names: Option<Vec<String>>,
         draws: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (engine, fitted, settings) = (target.engine(), &run.fitted, &run.settings);
+        let (engine, settings) = (target.engine(), &run.settings);
+        let fitted = match (&run.outcome, &target.kind) {
+            (Outcome::Fitted(fitted), _) => fitted,
+            (Outcome::Network(found), Kind::Network(network)) => {
+                let record = in_pool(py, settings.threads, || found.record(settings, &network.data))?;
+                return Ok(record.into());
+            }
+            (Outcome::Network(_), _) => return Err(PyValueError::new_err("the run is not that of this target")),
+        };
         let q = &fitted.mixture;
         let mut all = py.detach(|| summary::draws(engine, q, summary::DRAWS, settings.seed).0);
         if let (Some(names), Some(draws)) = (names, draws) {
@@ -138,7 +148,7 @@ impl Record {
 
     #[getter]
     fn parameter_names(&self) -> Vec<String> {
-        self.kept.draws.names.clone()
+        self.kept.posterior.parameter_names.clone()
     }
 
     /// Draws on the user's own scale, and the component that each came from.
@@ -193,11 +203,7 @@ impl Record {
         let memory = self.memory()?;
         let z = points(z, "z", self.kept.posterior.mixture.dim())?;
         let z = slice(&z)?.to_vec();
-        let values = points(values, "the table", names.len())?;
-        let bad = |error: natmix_models::DataError| PyValueError::new_err(error.to_string());
-        let mut table = Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(bad)?;
-        table.levels = levels;
-        let rows_of_table = memory.encoding.encode(table).map_err(bad)?;
+        let rows_of_table = memory.encoding.encode(table(values, names, levels)?).map_err(wrong)?;
         let mut predictions = in_pool(py, threads, || {
             let draws = ModelDraws::new(memory.kind, rows_of_table.dim, &z)?;
             predict(&draws, Inputs::new(&rows_of_table.x, rows_of_table.dim, rows_of_table.offset.as_deref())?)
@@ -206,6 +212,39 @@ impl Record {
             predictions.rescale(outcome.centre, outcome.scale);
         }
         to_dict(py, predictions)
+    }
+
+    /// Predictions of a network, averaged over draws of its weights.
+    #[pyo3(signature = (values, names, levels, draws, seed, threads))]
+    #[allow(clippy::too_many_arguments)]
+    fn predict_network<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Bound<'py, PyAny>,
+        names: Vec<String>,
+        levels: BTreeMap<usize, Vec<String>>,
+        draws: usize,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let posterior = &self.kept.posterior;
+        let memory: NetworkMemory = serde_json::from_value(posterior.details["network"].clone())
+            .map_err(|_| PyValueError::new_err("this posterior is not that of a network"))?;
+        let rows = memory.input.encode(table(values, names, levels)?).map_err(wrong)?;
+        // As many draws as asked for, over all components.
+        let each = draws.div_ceil(posterior.mixture.len()).max(1);
+        let averaging = if memory.points { Averaging::Means } else { Averaging::Draws { each, seed } };
+        let mut found =
+            in_pool(py, threads, || network::predict(&memory.network, &posterior.mixture, rows.x(), averaging))?;
+        let information = found.mutual_information();
+        let (centre, scale) = memory.input.outcome_scale();
+        found.predictions.rescale(centre, scale);
+        let result = to_dict(py, found.predictions)?;
+        if !information.is_empty() {
+            result.set_item("expected_entropy", PyArray1::from_vec(py, found.expected_entropy))?;
+            result.set_item("mutual_information", PyArray1::from_vec(py, information))?;
+        }
+        Ok(result)
     }
 }
 
@@ -242,7 +281,7 @@ impl Record {
 }
 
 /// Predictions as a dictionary of arrays.
-pub fn to_dict(py: Python<'_>, predictions: Predictions) -> PyResult<Bound<'_, PyDict>> {
+fn to_dict(py: Python<'_>, predictions: Predictions) -> PyResult<Bound<'_, PyDict>> {
     let result = PyDict::new(py);
     let put = |name: &str, values: Vec<f64>| result.set_item(name, PyArray1::from_vec(py, values));
     match predictions {

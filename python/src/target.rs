@@ -6,8 +6,12 @@ use crate::compiled::Compiled;
 use crate::errors::raise;
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape};
 use natmix::targets::Spec;
+use natmix_models::mlp::Mlp;
+use natmix_models::study::StudyError;
 use natmix_models::{Study, Table};
 use natmix_report::describe;
+use natmix_report::networks::data::Data;
+use natmix_report::networks::engine;
 use natmix_report::predictive::log_likelihood;
 use natmix_report::settings::{ModelKind, Settings};
 use numpy::{PyArray1, PyArray2};
@@ -39,7 +43,14 @@ pub enum Kind {
     Callable(Callable),
     Compiled(Compiled),
     Study(Box<Study>),
+    Network(Box<Network>),
     Density { target: Box<dyn natmix::target::Target + Send>, init: (Vec<f64>, Vec<f64>), spec: serde_json::Value },
+}
+
+/// A network with its data.
+pub struct Network {
+    pub data: Data,
+    pub target: Mlp,
 }
 
 impl Target {
@@ -53,6 +64,7 @@ impl Target {
             Kind::Callable(target) => target,
             Kind::Compiled(target) => target,
             Kind::Study(target) => &**target,
+            Kind::Network(network) => &network.target,
             Kind::Density { target, .. } => target,
         }
     }
@@ -79,6 +91,27 @@ impl Target {
             Kind::Study(study) => Some(study),
             _ => None,
         }
+    }
+}
+
+/// A table from Python.
+pub fn table(values: &Bound<'_, PyAny>, names: Vec<String>, levels: BTreeMap<usize, Vec<String>>) -> PyResult<Table> {
+    let values = points(values, "the table", names.len())?;
+    let mut table = Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(wrong)?;
+    table.levels = levels;
+    Ok(table)
+}
+
+/// Columns that hold levels.
+fn categorical(table: &Table) -> Vec<String> {
+    table.levels.keys().filter_map(|column| table.names.get(*column).cloned()).collect()
+}
+
+/// An exception for data that make no sense.
+pub fn wrong(error: impl Into<StudyError>) -> PyErr {
+    match error.into() {
+        StudyError::Model(error) => raise(error),
+        error => PyValueError::new_err(error.to_string()),
     }
 }
 
@@ -157,14 +190,11 @@ impl Target {
         let Some((model, kind)) = model.and_then(|model| Some((model, model.regression()?))) else {
             return Err(PyValueError::new_err(format!("no regression is called {kind}")));
         };
-        let values = points(values, "the table", names.len())?;
-        let bad = |error: String| PyValueError::new_err(error);
-        let mut table =
-            Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(|error| bad(error.to_string()))?;
+        let table = table(values, names, levels)?;
         let settings = Settings {
             model: Some(model),
             outcome: Some(outcome),
-            categorical: levels.keys().filter_map(|column| table.names.get(*column).cloned()).collect(),
+            categorical: categorical(&table),
             weights,
             offset,
             exposure,
@@ -174,10 +204,28 @@ impl Target {
             noise_sd,
             ..Settings::default()
         };
-        table.levels = levels;
         let options = settings.design();
-        let study = Study::new(table, &options, kind, prior_sd, noise_sd).map_err(|error| bad(error.to_string()))?;
+        let study = Study::new(table, &options, kind, prior_sd, noise_sd).map_err(wrong)?;
         Ok(Self::new(Kind::Study(Box::new(study)), settings))
+    }
+
+    /// A network: a table with named columns, the outcome among them, and settings in JSON.
+    #[staticmethod]
+    fn network(
+        values: &Bound<'_, PyAny>,
+        names: Vec<String>,
+        levels: BTreeMap<usize, Vec<String>>,
+        outcome: String,
+        settings: &str,
+    ) -> PyResult<Self> {
+        let table = table(values, names, levels)?;
+        let given: Settings =
+            serde_json::from_str(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let settings =
+            Settings { model: Some(ModelKind::Mlp), outcome: Some(outcome), categorical: categorical(&table), ..given };
+        let data = Data::of_table(table, &settings, None).map_err(wrong)?;
+        let target = engine::target(&settings, &data).map_err(raise)?;
+        Ok(Self::new(Kind::Network(Box::new(Network { data, target })), settings))
     }
 
     /// An analytic density from its JSON description.
@@ -202,16 +250,24 @@ impl Target {
         self.engine().parameter_names()
     }
 
-    /// A regression in a line for people.
+    /// A model with data in a line for people.
     #[getter]
     fn summary(&self) -> Option<String> {
-        self.study().map(|study| describe::regression(study, None))
+        match &self.kind {
+            Kind::Study(study) => Some(describe::regression(study, None)),
+            Kind::Network(network) => Some(network.data.describe()),
+            _ => None,
+        }
     }
 
     /// What was odd about the data.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.study().map_or_else(Vec::new, |study| study.warnings.clone())
+        match &self.kind {
+            Kind::Study(study) => study.warnings.clone(),
+            Kind::Network(network) => network.data.warnings.clone(),
+            _ => Vec::new(),
+        }
     }
 
     /// The prior in words.

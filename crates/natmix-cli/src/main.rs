@@ -5,7 +5,6 @@ mod args;
 mod commands;
 mod folder;
 mod memory;
-mod networks;
 mod problem;
 mod progress;
 mod settings;

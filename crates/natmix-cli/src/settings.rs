@@ -4,6 +4,7 @@ pub mod mlp;
 
 use crate::args::FitArgs;
 use anyhow::{Context, Result, anyhow, bail};
+use natmix_models::study::StudyError;
 pub use natmix_report::settings::{ModelKind, Settings, start_at};
 use std::path::Path;
 
@@ -138,9 +139,12 @@ fn check(settings: &Settings) -> Result<()> {
 }
 
 /// Settings have the names of their options.
-pub fn as_option(error: natmix::Error) -> anyhow::Error {
-    match error {
-        natmix::Error::Config { setting, problem } => anyhow!("--{}: {problem}", setting.replace('_', "-")),
+pub fn as_option(error: impl Into<StudyError>) -> anyhow::Error {
+    match error.into() {
+        StudyError::Model(natmix::Error::Config { setting, problem }) => {
+            anyhow!("--{}: {problem}", setting.replace('_', "-"))
+        }
+        StudyError::Model(error) => error.into(),
         error => error.into(),
     }
 }

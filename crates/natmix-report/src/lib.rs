@@ -5,6 +5,7 @@ pub mod describe;
 pub mod figure;
 mod figures;
 pub mod html;
+pub mod networks;
 pub mod number;
 pub mod page;
 pub mod predictive;
