@@ -37,8 +37,10 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
     try:
         import arviz_base
     except ImportError:
-        import arviz
-
+        try:
+            import arviz
+        except ImportError:
+            raise ImportError("Posterior.to_arviz needs ArviZ: pip install natmix[arviz]") from None
         return arviz.from_dict(**groups, coords=post.coords, dims=dims, attrs=attrs)
     return arviz_base.from_dict(groups, coords=post.coords, dims=dims, attrs={"/": attrs})
 

@@ -64,8 +64,10 @@ class Summary:
 
     def to_pandas(self) -> Any:
         """The table as a DataFrame."""
-        import pandas
-
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("Summary.to_pandas needs pandas: pip install pandas") from None
         return pandas.DataFrame({c: self.values[c] for c in self.columns}, index=self.names)
 
 

@@ -19,6 +19,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _natmix
 from ._posterior import NatmixWarning
 from ._table import Table
@@ -45,10 +47,10 @@ def _table(X: Any, names: Sequence[str] | None, columns: Mapping[str, Any]) -> t
 
 def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[str, Any]) -> Target:
     table, roles = _table(X, options["names"], {"outcome": y, **given})
-    if options["noise_sd"] is not None and not options["noise_sd"] > 0:
-        raise ValueError(f"noise_sd must be positive, not {options['noise_sd']}")
-    if not options["prior_sd"] > 0:
-        raise ValueError(f"prior_sd must be positive, not {options['prior_sd']}")
+    for name in ("prior_sd", "noise_sd"):
+        sd = options[name]
+        if (sd is None and name == "prior_sd") or (sd is not None and not (isinstance(sd, (int, float, np.number)) and sd > 0)):
+            raise ValueError(f"{name} must be a positive number, not {sd!r}")
     native = _natmix.Target.regression(
         kind,
         table.values(),
@@ -167,7 +169,7 @@ def Mlp(
     X: Any,
     y: Any,
     *,
-    hidden: Sequence[int] = (50,),
+    hidden: int | Sequence[int] = (50,),
     activation: str = "relu",
     likelihood: str | None = None,
     standardize: bool = True,
@@ -186,7 +188,7 @@ def Mlp(
         Features; columns of a data frame that are not numbers are one-hot encoded.
     y : array (n,)
         Outcomes.
-    hidden : sequence of int
+    hidden : int or sequence of int
         Units of the hidden layers.
     activation : {"relu", "tanh"}
     likelihood : {"bernoulli", "categorical", "gaussian"}, optional
@@ -210,7 +212,8 @@ def Mlp(
     True
     """
     table, roles = _table(X, names, {"outcome": y})
-    mlp = {"hidden": [int(units) for units in hidden], "activation": activation, "likelihood": likelihood, **training}
+    hidden = np.atleast_1d(np.asarray(hidden, dtype=int)).tolist()
+    mlp = {"hidden": hidden, "activation": activation, "likelihood": likelihood, **training}
     settings = json.dumps({"standardize": bool(standardize), "mlp": mlp}, default=_plain)
     return _of(_natmix.Target.network(table.values(), table.names, table.levels, roles["outcome"], settings), "mlp")
 

@@ -5,7 +5,7 @@ use crate::errors::raise;
 use crate::mixture::Mixture;
 use crate::target::{Kind, Network, Target};
 use natmix::choices::About;
-use natmix::observe::{Cancel, Iteration, Observer, TraceRow};
+use natmix::observe::{Cancel, Iteration, Observer, Searching, TraceRow};
 use natmix::{Error, Fit, Fitted};
 use natmix_models::mlp::train::with_threads;
 use natmix_models::start::from_sample;
@@ -47,15 +47,28 @@ struct Watch {
 
 impl Watch {
     fn tell(&mut self, row: TraceRow) {
+        self.show(row.clone());
+        self.trace.push(row);
+    }
+
+    fn show(&mut self, row: TraceRow) {
         // Whoever holds it is only showing it: the next row will do.
         if let Ok(mut latest) = self.latest.try_lock() {
-            *latest = Some(row.clone());
+            *latest = Some(row);
         }
-        self.trace.push(row);
     }
 }
 
 impl Observer for Watch {
+    fn searching(&mut self, searching: &Searching) -> ControlFlow<()> {
+        // There is no mixture yet.
+        let unknown = f64::NAN;
+        let Searching { evals, seconds } = *searching;
+        let (elbo, se, steps) = (unknown, unknown, Vec::new());
+        self.show(TraceRow { iteration: 0, evals, seconds, elbo, se, components: 0, steps });
+        ControlFlow::Continue(())
+    }
+
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
         self.tell(TraceRow::of(iteration));
         Ok(ControlFlow::Continue(()))
@@ -72,7 +85,7 @@ impl training::Watch for Watch {
 }
 
 /// Fits a mixture to a target. `settings` are in JSON, beside those that the target has of its own. `progress(iteration, evals,
-/// seconds, elbo, se, components)` is called now and then.
+/// seconds, elbo, se, components)` is called now and then; the ELBO is NaN while modes are looked for.
 #[pyfunction]
 #[pyo3(signature = (target, settings, start=None, progress=None))]
 pub fn fit(
@@ -103,25 +116,25 @@ pub fn fit(
                 drop(done);
                 result
             });
-            let (mut raised, mut insisted) = (None, false);
+            let (mut raised, mut insisted, mut show) = (None, false, progress.as_ref());
             while let Err(mpsc::RecvTimeoutError::Timeout) = finished.recv_timeout(TICK) {
                 let row = latest.lock().ok().and_then(|mut latest: MutexGuard<'_, Option<TraceRow>>| latest.take());
-                if let Err(error) = tick(progress.as_ref(), row) {
-                    // Asked for twice: no further evaluation.
+                if let Err(error) = tick(show, row) {
+                    // Asked for twice: no further evaluation. Only signals ask again: nothing is shown any more.
                     insisted = raised.is_some();
                     target.abort.store(insisted, Ordering::Relaxed);
                     stop.cancel();
-                    raised = Some(error);
+                    (raised, show) = (Some(error), None);
                 }
             }
             (worker.join(), raised, insisted)
         })
     });
-    let outcome =
-        outcome.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
     if let Some(error) = raised.filter(|error| insisted || !error.is_instance_of::<PyKeyboardInterrupt>(py)) {
         return Err(error);
     }
+    let outcome =
+        outcome.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
     Ok(Run { outcome, trace: watch.trace, settings })
 }
 

@@ -3,7 +3,7 @@
 use crate::arrays::{in_pool, points, rows, slice, vector};
 use crate::callable::{Callable, Gradient};
 use crate::compiled::Compiled;
-use crate::errors::raise;
+use crate::errors::{in_python, raise};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape};
 use natmix::targets::Spec;
 use natmix_models::mlp::Mlp;
@@ -111,7 +111,7 @@ fn categorical(table: &Table) -> Vec<String> {
 pub fn wrong(error: impl Into<StudyError>) -> PyErr {
     match error.into() {
         StudyError::Model(error) => raise(error),
-        error => PyValueError::new_err(error.to_string()),
+        error => PyValueError::new_err(in_python(&error.to_string())),
     }
 }
 

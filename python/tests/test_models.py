@@ -288,3 +288,42 @@ def test_german_credit_against_its_reference():
     post = natmix.fit(natmix.models.Logistic(X, y, prior_sd=10.0))
     assert post.trusted and post.k_hat < 0.7
     assert 0.7 < ((post.predict(X)["probability"] > 0.5) == y).mean() < 0.85
+
+
+def test_numbers_in_an_array_of_objects_are_numbers():
+    X, y = table("logistic")
+    assert natmix.models.Logistic(X.astype(object), y).dim == 4
+    levels = np.array([["a", 1.0], ["b", 2.0], ["a", 3.0], ["b", 5.0]], dtype=object)
+    assert natmix.models.Logistic(levels, [0, 1, 1, 0]).parameter_names() == ["(intercept)", "x0=b", "x1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        (dict(seed=-1), ValueError, "seed must be a whole number from 0 on, not -1"),
+        (dict(seed=None), ValueError, "seed must be a whole number"),
+        (dict(threads=1.5), ValueError, "threads must be a whole number"),
+        (dict(max_evals="many"), ValueError, "max_evals must be a whole number"),
+        (dict(tolerance=0), ValueError, "`tolerance`: 0 is not a positive number"),
+        (dict(init=3.0), TypeError, r"init must be a pair \(mean, sd\)"),
+        (dict(init=([0.0, 0.0], 1.0)), ValueError, r"init mean has shape \(2,\), expected a number or \(4,\)"),
+        (dict(start=3), TypeError, "start must be a natmix.Posterior"),
+        (dict(components=20_000), ValueError, "20000 is more than 10000"),
+    ],
+)
+def test_bad_settings_are_named(settings, error, words):
+    X, y = table("logistic")
+    with pytest.raises(error, match=words):
+        natmix.fit(natmix.models.Logistic(X, y), **settings)
+
+
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_messages_speak_python():
+    X, y = table("logistic")
+    with pytest.raises(ValueError, match="only one row.*standardize=False"):
+        natmix.models.Linear(X[:1], y[:1])
+    post = natmix.fit(natmix.models.Logistic(X, y), components=1, max_evals=1e4)
+    with pytest.raises(ValueError, match=r"one row of 3 columns is \[\[...\]\]"):
+        post.predict(X[0])
+    with pytest.raises(ValueError, match="prior_sd must be a positive number, not 'wide'"):
+        natmix.models.Logistic(X, y, prior_sd="wide")
