@@ -247,27 +247,32 @@ class Posterior:
 
     # For people
 
-    def summary(self) -> Summary:
+    def summary(self, *, resample: bool = False) -> Summary:
         """Mean, standard deviation and quantiles of each parameter.
+
+        They are those of the mixture; ``resample`` corrects them by the importance weights, as in :meth:`sample`. Where k-hat is
+        below 0.7 that takes away most of what the mixture gets wrong.
 
         >>> import natmix
         >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=1, names=["a"], components=1)
         >>> post.summary().columns
         ('mean', 'sd', 'q05', 'q50', 'q95')
         """
+        if resample:
+            return Summary.of_draws(self.parameter_names, self.sample(len(self._record.draws), resample=True, seed=self.seed))
         return Summary.of(self._report["parameters"])
 
     def __repr__(self) -> str:
         k = self.components
-        lines = [
-            self.verdict,
-            *(f"  - {reason}" for reason in self.reasons),
-            f"ELBO {self.elbo:.4f} ± {self.elbo_se:.4f}   log evidence {self.log_evidence:.4f} ± "
-            f"{self.log_evidence_se:.4f}   k-hat {self.k_hat:.2f}   {k} Gaussian{'' if k == 1 else 's'}   "
-            f"{self.evals} evaluations, {self.seconds:.2f} s",
-            "",
-            str(self.summary()),
+        figures = [
+            (self.elbo, f"ELBO {self.elbo:.4f} ± {self.elbo_se:.4f}"),
+            (self.log_evidence, f"log evidence {self.log_evidence:.4f} ± {self.log_evidence_se:.4f}"),
+            (self.k_hat, f"k-hat {self.k_hat:.2f}"),
         ]
+        # A trained network has no evidence and no k-hat.
+        known = [text for value, text in figures if not math.isnan(value)]
+        known += [f"{k} Gaussian{'' if k == 1 else 's'}", f"{self.evals} evaluations, {self.seconds:.2f} s"]
+        lines = [self.verdict, *(f"  - {reason}" for reason in self.reasons), "   ".join(known), "", str(self.summary())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -1,6 +1,7 @@
 """Functions of NumPy arrays: the first thing that people try."""
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -350,3 +351,16 @@ def test_functions_of_one_point_are_told():
         natmix.fit(lambda z: None, dim=3)
     with pytest.raises(RuntimeError, match=r"init=\(mean, sd\)"):
         natmix.fit(lambda z: (np.full(len(z), np.nan), z), dim=2)
+
+
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_a_resampled_summary_is_closer():
+    """The logarithm of an exponential variable: its mean is minus Euler's constant, its standard deviation pi / sqrt(6)."""
+    post = natmix.fit(lambda z: (z[:, 0] - np.exp(z[:, 0]), 1 - np.exp(z)), dim=1, names=["a"], components=1)
+    plain, corrected = post.summary()["a"], post.summary(resample=True)["a"]
+    truth = -np.euler_gamma
+    assert abs(corrected["mean"] - truth) < 0.06 < abs(plain["sd"] - np.pi / np.sqrt(6))
+    assert abs(corrected["sd"] - np.pi / np.sqrt(6)) < abs(plain["sd"] - np.pi / np.sqrt(6))
+    assert corrected["q05"] < corrected["q50"] < corrected["q95"]
+    with pytest.raises(ValueError, match="need the target"):
+        pickle.loads(pickle.dumps(post)).summary(resample=True)
