@@ -192,6 +192,7 @@ def test_arviz_has_rows(tmp_path):
     assert "log_p" not in again["sample_stats"] and (again["posterior"]["a"] == tree["posterior"]["a"]).all()
 
 
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
 def test_arviz_of_old(monkeypatch):
     arviz = pytest.importorskip("arviz")
     if not hasattr(arviz, "InferenceData"):
