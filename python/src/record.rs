@@ -80,7 +80,8 @@ impl Record {
         let subject = Subject { target: engine, study: target.study(), kind, summary: what, settings };
         let report = py.detach(|| subject.report(fitted, &all)).map_err(raise)?;
         let posterior = Posterior { mixture: q.clone(), parameter_names: all.names.clone(), details };
-        Ok(natmix_report::record::Record { posterior, report, trace: run.trace.clone(), draws: all }.into())
+        Ok(natmix_report::record::Record { posterior, report, trace: run.trace.clone(), draws: all, formation: None }
+            .into())
     }
 
     /// Reads what a fit left in a folder.
@@ -126,7 +127,7 @@ impl Record {
         let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
         let values = slice(&points(draws, "draws", names.len())?)?.to_vec();
         let draws = Draws { names, values, component };
-        Ok(natmix_report::record::Record { posterior, report, trace: read_trace(trace), draws }.into())
+        Ok(natmix_report::record::Record { posterior, report, trace: read_trace(trace), draws, formation: None }.into())
     }
 
     /// `report.json`.
@@ -175,7 +176,7 @@ impl Record {
     #[pyo3(signature = (target=None))]
     fn html(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<String> {
         let whole = self.whole(py, target)?;
-        Ok(py.detach(|| page::page_html(&whole.report, &whole.trace, &whole.draws)))
+        Ok(py.detach(|| page::page_html(&whole.report, &whole.trace, &whole.draws, whole.formation.as_ref())))
     }
 
     /// Draws in the fitted space on the scale of a regression's own parameters.

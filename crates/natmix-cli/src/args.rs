@@ -239,6 +239,10 @@ pub struct FitArgs {
     #[command(flatten)]
     pub mlp: mlp::MlpArgs,
 
+    /// Keep up to N moments of the mixture, 2 to 500, in frames.json, and show in report.html how it formed, with a slider;
+    /// changes no result; 60 make a smooth film [default: none]
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub trace_frames: Option<usize>,
     /// Print report.json on standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,

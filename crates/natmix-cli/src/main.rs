@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod film;
 mod folder;
 mod memory;
 mod problem;

@@ -1,4 +1,4 @@
-//! How much memory there is for a table.
+//! How much memory there is for a table, and how much was used.
 
 use std::path::Path;
 
@@ -16,6 +16,16 @@ pub fn room() -> Option<u64> {
     let read = |name: &str| std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(name)).ok();
     let limit = left(read("memory.max").as_deref(), read("memory.current").as_deref());
     Some((SHARE * free.min(limit) as f64) as u64)
+}
+
+/// The most bytes that this process has held since it was last asked; nothing is known outside of Linux.
+pub fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let bytes = line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| 1024 * kilobytes);
+    // 5 begins the count anew; where that is not allowed it goes on, and is only ever too high.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    bytes
 }
 
 /// Whether the table in a file may be larger than `room`, going by the size of the file.

@@ -51,11 +51,16 @@ impl Problem {
     fn density(settings: &Settings) -> Result<Self> {
         let path = settings.spec.as_deref().context("a density needs --spec FILE.json")?;
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let spec = Spec::from_json(&text).with_context(|| format!("{} is not a density", path.display()))?;
-        let target = spec.target().with_context(|| format!("{} is not a density", path.display()))?;
-        let summary = format!("the density in {} (dimension {})", name_of(path), target.dim());
+        Self::from_spec(&text, &name_of(path)).with_context(|| format!("{} is not a density", path.display()))
+    }
+
+    /// The density that `text` describes; `name` says where it is from.
+    pub fn from_spec(text: &str, name: &str) -> Result<Self> {
+        let spec = Spec::from_json(text)?;
+        let target = spec.target()?;
+        let summary = format!("the density in {name} (dimension {})", target.dim());
         let init = (spec.init.mean, spec.init.sd);
-        Ok(Problem::Density { target, spec: serde_json::from_str(&text)?, init, summary })
+        Ok(Problem::Density { target, spec: serde_json::from_str(text)?, init, summary })
     }
 
     fn regression(model: ModelKind, settings: &Settings) -> Result<Self> {

@@ -3,6 +3,7 @@
 pub mod mlp;
 
 use crate::args::FitArgs;
+use crate::report::formation::MOMENTS;
 use anyhow::{Context, Result, anyhow, bail};
 use natmix_models::study::StudyError;
 pub use natmix_report::settings::{ModelKind, Settings, start_at};
@@ -78,6 +79,7 @@ fn take(settings: &mut Settings, args: &FitArgs) {
     some(&mut settings.init_posterior, &args.init_posterior);
     set(&mut settings.seed, &args.seed);
     set(&mut settings.threads, &args.threads);
+    some(&mut settings.trace_frames, &args.trace_frames);
     mlp::take(&mut settings.mlp, &args.mlp);
 }
 
@@ -121,6 +123,15 @@ fn check(settings: &Settings) -> Result<()> {
     }
     if settings.threads > MOST_THREADS {
         bail!("--threads {} is more than {MOST_THREADS}: one a core is best (leave it out)", settings.threads);
+    }
+    if let Some(frames) = settings.trace_frames {
+        if model == ModelKind::Mlp {
+            bail!("--trace-frames does not go with mlp: a network has too many weights to show two of them");
+        }
+        if !MOMENTS.contains(&frames) {
+            let (fewest, most) = (MOMENTS.start(), MOMENTS.end());
+            bail!("--trace-frames {frames} is not between {fewest} and {most}: 60 make a smooth film");
+        }
     }
     let positive = [
         ("prior-sd", Some(settings.prior_sd)),

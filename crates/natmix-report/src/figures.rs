@@ -2,6 +2,7 @@
 
 mod density;
 mod elbo;
+pub mod formation;
 mod interest;
 mod joint;
 mod marginals;
@@ -20,7 +21,7 @@ pub const NAMES: [&str; 7] = ["elbo", "weights", "marginals", "pairs", "calibrat
 /// Marginals shown.
 const MOST_MARGINALS: usize = 12;
 /// Width that a phone shows without shrinking.
-const NARROW: f64 = 350.0;
+pub const NARROW: f64 = 350.0;
 
 /// How a picture stands on the page.
 pub enum Layout {

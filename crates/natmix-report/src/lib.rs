@@ -4,6 +4,7 @@
 pub mod describe;
 pub mod figure;
 mod figures;
+pub mod formation;
 pub mod html;
 pub mod networks;
 pub mod number;

@@ -1,8 +1,9 @@
 //! `report.html`: one page that needs nothing else, and its pictures as files.
 //!
-//! The answer comes first, then the figures behind it, then the pictures, then the tables. No script, no font and no
-//! address: everything is inside, and a content policy forbids the rest.
+//! The answer comes first, then the figures behind it, then the pictures, then the tables. No font and no address:
+//! everything is inside, and a content policy forbids the rest. The only script there may be moves a slider.
 
+mod formation;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -14,11 +15,18 @@ use natmix::observe::TraceRow;
 
 use super::figure::{TONES, Tone, png, svg};
 use super::figures::{self, Layout, Picture};
+use super::formation::Formation;
 use super::html::{escape, headline, prose};
 use super::{Draws, Estimate, Report, number};
 
 /// Writes `report.html`, and each picture as `figures/NAME.svg` and `figures/NAME.png`, into a folder.
-pub fn write_page(dir: &Path, report: &Report, trace: &[TraceRow], draws: &Draws) -> std::io::Result<()> {
+pub fn write_page(
+    dir: &Path,
+    report: &Report,
+    trace: &[TraceRow],
+    draws: &Draws,
+    formation: Option<&Formation>,
+) -> std::io::Result<()> {
     let pictures = figures::all(report, trace, draws);
     let folder = dir.join("figures");
     std::fs::create_dir_all(&folder)?;
@@ -34,29 +42,32 @@ pub fn write_page(dir: &Path, report: &Report, trace: &[TraceRow], draws: &Draws
             remove(&png_file)?;
         }
     }
-    std::fs::write(dir.join("report.html"), html(report, &pictures))
+    std::fs::write(dir.join("report.html"), html(report, &pictures, formation))
 }
 
-fn remove(file: &Path) -> std::io::Result<()> {
+/// Removes a file, if it is there.
+pub fn remove(file: &Path) -> std::io::Result<()> {
     std::fs::remove_file(file).or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// The page alone, without files.
-pub fn page_html(report: &Report, trace: &[TraceRow], draws: &Draws) -> String {
-    html(report, &figures::all(report, trace, draws))
+pub fn page_html(report: &Report, trace: &[TraceRow], draws: &Draws, formation: Option<&Formation>) -> String {
+    html(report, &figures::all(report, trace, draws), formation)
 }
 
-fn html(report: &Report, pictures: &[Picture]) -> String {
+fn html(report: &Report, pictures: &[Picture], formation: Option<&Formation>) -> String {
     let find = |name: &str| pictures.iter().find(|picture| picture.name == name);
     let row = |names: &[&str]| {
         let cards: String = names.iter().filter_map(|name| find(name)).map(card).collect();
         if cards.is_empty() { cards } else { format!("<div class=\"row\">{cards}</div>") }
     };
+    let (formation, policy) = formation::section(formation, report.parameters.len());
     let body = [
         header(report),
         verdict(report),
         key_figures(report),
         row(&["elbo", "weights"]),
+        formation,
         row(&["marginals"]),
         row(&["pairs"]),
         tables::parameters(&report.parameters),
@@ -64,17 +75,22 @@ fn html(report: &Report, pictures: &[Picture]) -> String {
         tables::settings(report),
     ]
     .concat();
-    document(&report.model.summary.replace('`', ""), &body)
+    with_policy(&report.model.summary.replace('`', ""), &body, &policy)
 }
 
 /// A whole page from its title and its body, with the style of a report.
 pub fn document(title: &str, body: &str) -> String {
+    with_policy(title, body, "")
+}
+
+/// The same, with more that is allowed.
+fn with_policy(title: &str, body: &str, policy: &str) -> String {
     let title = escape(title);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:{policy}\">\n\
          <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>\n{}{}</style>\n</head>\n\
          <body>\n<main>\n{body}\n</main>\n</body>\n</html>\n",
         palette(),

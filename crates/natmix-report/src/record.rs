@@ -1,5 +1,6 @@
 //! All that is kept of a fit, as files in a folder: read back as it was written.
 
+use crate::formation::Formation;
 use crate::settings::Settings;
 use crate::{Draws, Report, page, zarr};
 use natmix::Error;
@@ -20,6 +21,8 @@ pub mod files {
     pub const TRACE: &str = "trace.jsonl";
     /// Draws that ArviZ opens.
     pub const DRAWS: &str = "draws.zarr";
+    /// How the mixture formed, where that was asked for.
+    pub const FRAMES: &str = "frames.json";
     /// Settings that repeat the fit.
     pub const CONFIG: &str = "config.toml";
 }
@@ -35,6 +38,8 @@ pub struct Record {
     pub trace: Vec<TraceRow>,
     /// Draws on the user's own scale.
     pub draws: Draws,
+    /// How the mixture formed, where that was asked for.
+    pub formation: Option<Formation>,
 }
 
 impl Record {
@@ -60,7 +65,14 @@ impl Record {
         }
         let report = serde_json::to_string_pretty(&self.report).map_err(|error| other(files::REPORT, error.into()))?;
         write(dir, files::REPORT, &report)?;
-        page::write_page(dir, &self.report, &self.trace, &self.draws).map_err(|error| other("report.html", error))?;
+        let formation = self.formation.as_ref();
+        match formation {
+            Some(formation) => write(dir, files::FRAMES, &write_frames(formation))?,
+            // What an earlier fit left here would be taken for this one's.
+            None => page::remove(&dir.join(files::FRAMES)).map_err(|error| other(files::FRAMES, error))?,
+        }
+        page::write_page(dir, &self.report, &self.trace, &self.draws, formation)
+            .map_err(|error| other("report.html", error))?;
         self.posterior.save(&dir.join(files::POSTERIOR))
     }
 
@@ -74,7 +86,25 @@ impl Record {
         let report = read_report(&read(files::REPORT)?, &dir.join(files::REPORT).display().to_string())?;
         let trace = read_trace(&read(files::TRACE)?);
         let draws = read_draws(&dir.join(files::DRAWS), &report)?;
-        Ok(Self { posterior, report, trace, draws })
+        let formation = read_frames(dir)?;
+        Ok(Self { posterior, report, trace, draws, formation })
+    }
+}
+
+/// How a mixture formed, as JSON.
+pub fn write_frames(formation: &Formation) -> String {
+    // Numbers, names and lists of them always have a JSON form.
+    serde_json::to_string(formation).unwrap_or_default() + "\n"
+}
+
+/// How the mixture of a fit formed, if its folder says.
+pub fn read_frames(dir: &Path) -> Result<Option<Formation>, Error> {
+    let path = dir.join(files::FRAMES);
+    let file = path.display().to_string();
+    match fs::read_to_string(&path) {
+        Ok(text) => Formation::read(&text, &file).map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Io { file, source }),
     }
 }
 

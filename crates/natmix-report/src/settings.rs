@@ -60,8 +60,9 @@ impl ModelKind {
     }
 }
 
-/// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder, threads and where rows
-/// are kept, which change no result, are read but not written: the same fit leaves the same bytes wherever it runs.
+/// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder, threads, frames and
+/// where rows are kept, which change no result, are read but not written: the same fit leaves the same bytes wherever it
+/// runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -136,6 +137,9 @@ pub struct Settings {
     /// Threads; zero means one a core.
     #[serde(skip_serializing)]
     pub threads: usize,
+    /// Moments of the mixture that are kept.
+    #[serde(skip_serializing)]
+    pub trace_frames: Option<usize>,
     /// What networks can be told.
     // A table: tables come last in a file.
     #[serde(skip_serializing_if = "mlp::MlpSettings::is_empty")]
@@ -178,6 +182,7 @@ impl Default for Settings {
             init_posterior: None,
             seed: 1,
             threads: 0,
+            trace_frames: None,
             mlp: mlp::MlpSettings::default(),
         }
     }

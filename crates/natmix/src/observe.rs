@@ -13,6 +13,10 @@
 //! }
 //! ```
 
+mod film;
+
+pub use film::{Film, Frame};
+
 use crate::config::Config;
 use crate::error::Error;
 use crate::family::Mixture;

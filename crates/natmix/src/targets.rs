@@ -15,6 +15,7 @@
 //! assert!((log_p_at(&funnel, &[0.0; 3]).unwrap() - expected).abs() < 1e-12);
 //! ```
 
+pub mod beta_binomial;
 mod check;
 pub mod closure;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub mod prior;
 pub mod spec;
 pub mod student_mixture;
 
+pub use beta_binomial::BetaBinomial;
 pub use closure::{ClosureTarget, ClosureValue};
 pub use double_banana::DoubleBanana;
 pub use funnel::Funnel;

@@ -12,6 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut again: Settings = toml::from_str(&written).expect("what was written can be read");
     // What changes no result is not written.
     (again.out, again.threads, again.stream) = (settings.out.clone(), settings.threads, settings.stream);
+    again.trace_frames = settings.trace_frames;
     // A NaN is no equal of itself.
     if !format!("{settings:?}").contains("NaN") {
         assert_eq!(again, settings);

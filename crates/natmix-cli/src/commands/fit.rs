@@ -1,10 +1,12 @@
 //! `natmix fit`: from settings to files.
 
 use crate::args::FitArgs;
+use crate::film::{self, Filming};
 use crate::folder::{self, Folder};
 use crate::problem::Problem;
 use crate::progress::Bar;
 use crate::report::describe::Subject;
+use crate::report::formation::Formation;
 use crate::report::predictive::Predictive;
 use crate::report::record::{Record, read_trace};
 use crate::report::{Report, summary};
@@ -28,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const CHECKPOINT_EVERY: u64 = 100;
 /// Names of the files in the folder of a fit.
 pub mod files {
-    pub use crate::report::record::files::{DRAWS, POSTERIOR, REPORT, TRACE};
+    pub use crate::report::record::files::{DRAWS, FRAMES, POSTERIOR, REPORT, TRACE};
     pub const CHECKPOINT: &str = "checkpoint.safetensors";
     /// Folder of what is not complete yet.
     pub const STAGE: &str = ".part";
@@ -90,6 +92,7 @@ fn fit_into(
     let mut trace = TraceWriter::new(&mut trace_file, out.path(files::TRACE).display().to_string());
     let mut bar = Bar::new(args.quiet, settings.max_evals);
     let mut checkpoints = Checkpointer::new(out.staged(files::CHECKPOINT), CHECKPOINT_EVERY);
+    let mut filming = Filming::new(settings, out, resumed.is_some())?;
 
     let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
     let sample = match problem.data() {
@@ -111,6 +114,9 @@ fn fit_into(
     for observer in observers {
         fit = fit.observe(observer);
     }
+    if let Some(filming) = &mut filming {
+        fit = fit.observe(&mut filming.film);
+    }
     let mut fitted = fit.run()?;
     fitted.evals += before;
     bar.finish();
@@ -126,8 +132,13 @@ fn fit_into(
     } else {
         let _ = fs::remove_file(out.staged(files::CHECKPOINT));
     }
-    let report = write_results(out, problem, settings, &fitted)?;
+    let formation = filming.map(|filming| filming.finish(problem, &fitted, before));
+    let filmed = formation.is_some();
+    let report = write_results(out, problem, settings, &fitted, formation)?;
     out.publish()?;
+    if !filmed {
+        film::remove_stale(out);
+    }
     if !interrupted {
         // That of an earlier, interrupted run: its results are replaced.
         let _ = fs::remove_file(out.path(files::CHECKPOINT));
@@ -212,7 +223,13 @@ fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
     Ok(checkpoint.state)
 }
 
-fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &Fitted) -> Result<Report> {
+fn write_results(
+    out: &Folder,
+    problem: &Problem,
+    settings: &Settings,
+    fitted: &Fitted,
+    formation: Option<Formation>,
+) -> Result<Report> {
     let (target, q) = (problem.target(), &fitted.mixture);
     let study = problem.data().map(|data| &data.study);
     let kind = settings.model.map_or("", ModelKind::name);
@@ -233,6 +250,7 @@ fn write_results(out: &Folder, problem: &Problem, settings: &Settings, fitted: &
         report,
         trace: read_trace(&trace),
         draws,
+        formation,
     };
     record.save_beside_trace(out.stage(), log_likelihood.as_ref())?;
     Ok(record.report)

@@ -51,6 +51,7 @@ fn fit_into(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data) -> R
     record.save_beside_trace(out.stage(), None)?;
     let report = record.report;
     out.publish()?;
+    crate::film::remove_stale(out);
     if !found.interrupted {
         // That of an earlier, interrupted run: its results are replaced.
         let _ = std::fs::remove_file(out.path(CHECKPOINT));

@@ -4,7 +4,7 @@ use super::fit::files;
 use crate::args::ReportArgs;
 use crate::folder::{self, Folder};
 use crate::report::page;
-use crate::report::record::{read_draws, read_report, read_trace};
+use crate::report::record::{read_draws, read_frames, read_report, read_trace};
 use anyhow::{Context, Result};
 use std::process::ExitCode;
 
@@ -18,8 +18,9 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let report = read_report(&read(files::REPORT)?, &dir.join(files::REPORT).display().to_string())?;
     let trace = read_trace(&read(files::TRACE)?);
     let draws = read_draws(&dir.join(files::DRAWS), &report)?;
+    let formation = read_frames(dir)?;
     let out = Folder::open(dir, ".page", false)?;
-    let written = page::write_page(out.stage(), &report, &trace, &draws)
+    let written = page::write_page(out.stage(), &report, &trace, &draws, formation.as_ref())
         .with_context(|| format!("cannot write the page in {}", dir.display()))
         .and_then(|()| out.publish());
     if written.is_err() {

@@ -6,7 +6,7 @@ use natmix::choices::About;
 const FILES: [&str; 3] = [
     "model = \"logistic\"\ndata = \"a.csv\"\noutcome = \"y\"\ncategorical = [\"b\", \"c\"]\nstandardize = true\nprior_sd = 2.5\nseed = 3\n",
     "model = \"density\"\nspec = \"a.json\"\nmethod = \"von\"\ncomponents = \"5\"\ncovariance = \"full\"\nrule = \"plain\"\nrate = 0.1\n",
-    "model = \"linear\"\nnoise_sd = 0.5\nminibatch = 100\ntolerance = 0.01\nmax_evals = 1000\ninit_sd = 2.0\nthreads = 2\nstream = true\n",
+    "model = \"linear\"\nnoise_sd = 0.5\nminibatch = 100\ntolerance = 0.01\nmax_evals = 1000\ninit_sd = 2.0\nthreads = 2\nstream = true\ntrace_frames = 60\n",
 ];
 const PIECES: [&str; 16] = [
     "0",
@@ -56,6 +56,7 @@ fn damaged_settings_are_refused_or_come_back() {
             let mut again: Settings = toml::from_str(&written).unwrap();
             // What changes no result is not written; a NaN is no equal of itself.
             (again.out, again.threads, again.stream) = (settings.out.clone(), settings.threads, settings.stream);
+            again.trace_frames = settings.trace_frames;
             assert!(again == settings || written.contains("nan"), "{written}");
             let _ = check(&settings);
             let _ = settings.engine(&About { dim: 3, rows: Some(10), ..About::default() });

@@ -1,6 +1,9 @@
 """The page in a real browser: no console errors, pictures present, also on a phone and in the dark. Run by scripts/test."""
 
+import base64
+import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,20 +25,75 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     spec = folder / "spec.json"
     spec.write_text(SPEC)
-    command = [BINARY, "fit", "density", "--spec", spec, "--components", "6", "--out", folder / "out", "--quiet"]
+    command = [BINARY, "fit", "density", "--spec", spec, "--components", "6", "--trace-frames", "15"]
+    command += ["--out", folder / "out", "--quiet"]
     assert subprocess.run(command, check=False).returncode in (0, 1)
     return folder / "out" / "report.html"
 
 
+def dump(page: Path, profile: Path, look: list[str] = []) -> tuple[str, str]:
+    """The page after its scripts have run, and what the browser said."""
+    assert BROWSER, "no Chromium: scripts/test installs it from the system's packages"
+    command = [BROWSER, *FLAGS, *look, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return run.stdout, run.stderr
+
+
 @pytest.mark.parametrize("look", [[], ["--window-size=390,844"], ["--blink-settings=preferredColorScheme=0"]])
 def test_the_page_opens_without_errors(page: Path, look: list[str], tmp_path: Path) -> None:
-    assert BROWSER, "no Chromium: scripts/test installs it from the system's packages"
-    command = [BROWSER, *FLAGS, *look, f"--user-data-dir={tmp_path}", "--dump-dom", page.as_uri()]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert "CONSOLE" not in run.stderr, run.stderr
-    assert run.stdout.count("<svg") >= 4
-    for section in ("verdict", "elbo", "weights", "marginals", "pairs", "parameters"):
-        assert f'id="{section}"' in run.stdout
+    dom, said = dump(page, tmp_path, look)
+    assert "CONSOLE" not in said, said
+    assert dom.count("<svg") >= 4
+    for section in ("verdict", "elbo", "weights", "formation", "marginals", "pairs", "parameters"):
+        assert f'id="{section}"' in dom
+    # The page's own script was allowed to run: only it shows the slider.
+    assert '<div class="controls"><button type="button">Play</button>' in dom
+
+
+# Moves the slider to each end and back, plays a little, and leaves what it has seen in the page.
+DRIVER = """<script>addEventListener("load", () => {
+  const card = document.getElementById("formation");
+  const [button, slider] = card.querySelectorAll("button, input");
+  const seen = () => ({
+    stages: [...card.querySelectorAll(".stage")].map((stage) => stage.innerHTML),
+    texts: [...card.querySelectorAll("dd")].map((dd) => dd.textContent),
+    label: slider.getAttribute("aria-valuetext"), button: button.textContent, value: slider.value });
+  const move = (to) => { slider.value = to; slider.dispatchEvent(new Event("input")); return seen(); };
+  const written = window.unscripted;
+  const log = { written, loaded: seen(), first: move(0), back: move(slider.max) };
+  button.click(); log.playing = seen(); button.click(); log.paused = seen();
+  const pre = document.createElement("pre");
+  pre.id = "seen"; pre.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(log))));
+  document.body.append(pre);
+});</script>"""
+# Before the page's own script: what stands there without it.
+WITNESS = """<script>window.unscripted = [...document.querySelectorAll("#formation .stage")].map((s) => s.innerHTML);</script>"""
+
+
+def test_the_slider_changes_the_picture(page: Path, tmp_path: Path) -> None:
+    frames = json.loads((page.parent / "frames.json").read_text())["frames"]
+    # A copy without the policy, which would keep our own script from running.
+    text, removed = re.subn(r"<meta http-equiv[^>]*>", "", page.read_text())
+    assert removed == 1 and text.count('<script type="application/json"') == 1
+    text = text.replace('<script type="application/json"', WITNESS + '<script type="application/json"')
+    driven = tmp_path / "driven.html"
+    driven.write_text(text.replace("</body>", DRIVER + "</body>"))
+    dom, said = dump(driven, tmp_path / "profile")
+    assert "CONSOLE" not in said, said
+    seen = json.loads(base64.b64decode(re.search(r'<pre id="seen">([^<]*)</pre>', dom)[1]))
+    # Without any script the last frame stands there, drawn alike in the wide and the narrow picture.
+    assert seen["written"] == seen["loaded"]["stages"] == seen["back"]["stages"]
+    assert len(seen["written"]) == 2 and len(set(seen["written"])) == 1
+    for name, frame in (("first", frames[0]), ("back", frames[-1])):
+        assert seen[name]["stages"][0].count("one-sd") == len(frame["weights"])
+        iteration, evals, _, components = (text.replace(",", "") for text in seen[name]["texts"])
+        assert [int(iteration), int(evals)] == [frame["iteration"], frame["evals"]]
+        assert int(components) == len(frame["weights"])
+        assert f"iteration {seen[name]['texts'][0]}" in seen[name]["label"]
+    assert seen["first"]["stages"] != seen["back"]["stages"]
+    # From the last frame it plays from the start.
+    assert (seen["playing"]["value"], seen["playing"]["button"]) == ("0", "Pause")
+    assert seen["paused"]["button"] == "Play"
 
 
 def test_pictures_are_files_too(page: Path) -> None:

@@ -10,7 +10,12 @@ use crate::html::{base64, escape};
 
 /// The element for use inside HTML.
 pub fn inline(scene: &Scene) -> String {
-    element(scene, "", "")
+    element(scene, "", "", "")
+}
+
+/// The element for use inside HTML, with further elements on top of its marks.
+pub fn inline_under(scene: &Scene, over: &str) -> String {
+    element(scene, "", "", over)
 }
 
 /// A whole file.
@@ -34,17 +39,17 @@ pub fn file(scene: &Scene) -> String {
         pixels(scene.width),
         pixels(scene.height)
     );
-    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", element(scene, &size, &head))
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", element(scene, &size, &head, ""))
 }
 
-fn element(scene: &Scene, attributes: &str, head: &str) -> String {
+fn element(scene: &Scene, attributes: &str, head: &str, tail: &str) -> String {
     let (width, height, title) = (pixels(scene.width), pixels(scene.height), escape(&scene.title));
     let mut out =
         format!("<svg{attributes} viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\">{head}");
     for mark in &scene.marks {
         push(&mut out, mark);
     }
-    out + "</svg>"
+    out + tail + "</svg>"
 }
 
 fn push(out: &mut String, mark: &Mark) {

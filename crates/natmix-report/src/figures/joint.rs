@@ -54,7 +54,7 @@ impl Joint {
 }
 
 /// The height above which a share of the mass lies.
-fn level(heights: &[f64], share: f64) -> f64 {
+pub fn level(heights: &[f64], share: f64) -> f64 {
     let mut sorted = heights.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
     let goal = share * sorted.iter().sum::<f64>();

@@ -144,7 +144,7 @@ impl Found {
         let memory = Memory { network: network.clone(), input: input.clone(), points: self.points };
         let details = json!({"settings": settings, "memory": null, "network": memory});
         let posterior = Posterior { mixture: q.clone(), parameter_names: names, details };
-        Ok(Record { posterior, report, trace: self.trace.clone(), draws: sampled })
+        Ok(Record { posterior, report, trace: self.trace.clone(), draws: sampled, formation: None })
     }
 }
 

@@ -6,19 +6,40 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::{Component, Parameter, Scores};
-use samples::{Sample, bad, empty, logistic, three_modes};
+use samples::{Sample, bad, empty, formation, logistic, three_modes};
 
 fn page(sample: &Sample) -> String {
-    let html = page_html(&sample.report, &sample.trace, &sample.draws);
+    let html = page_html(&sample.report, &sample.trace, &sample.draws, sample.formation.as_ref());
     check(&html);
     html
 }
 
-/// Every element closed, every id once, no address, no number that is none.
+/// The page with empty scripts, and what they held.
+fn without_scripts(html: &str) -> (String, Vec<&str>) {
+    let (mut kept, mut scripts, mut rest) = (String::new(), Vec::new(), html);
+    while let Some(at) = rest.find("<script") {
+        let start = at + rest[at..].find('>').unwrap() + 1;
+        let end = start + rest[start..].find("</script>").unwrap();
+        kept += &rest[..start];
+        scripts.push(&rest[start..end]);
+        rest = &rest[end..];
+    }
+    (kept + rest, scripts)
+}
+
+/// Every element closed, every id once, no address, no number that is none, no script but the one that is ours.
 fn check(html: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut ids = HashSet::new();
-    let text = html.replace("<!DOCTYPE html>", "");
+    let (text, scripts) = without_scripts(html);
+    let text = text.replace("<!DOCTYPE html>", "");
+    if let [data, code] = &scripts[..] {
+        assert!(!data.contains('<') && serde_json::from_str::<serde_json::Value>(data).is_ok(), "{data}");
+        assert_eq!(*code, include_str!("formation.js"));
+        assert!(html.contains("script-src 'sha256-") && !html.contains("script-src 'unsafe"));
+    } else {
+        assert!(scripts.is_empty() && !html.contains("script-src"));
+    }
     let (before, style, after) = {
         let (before, rest) = text.split_once("<style>").unwrap();
         let (style, after) = rest.split_once("</style>").unwrap();
@@ -38,7 +59,7 @@ fn check(html: &str) {
         } else if !tag.ends_with('/') && !["meta", "link"].contains(&name) {
             open.push(name);
         }
-        assert!(!["script", "img", "iframe", "object"].contains(&name), "{name}");
+        assert!(!["img", "iframe", "object"].contains(&name), "{name}");
         for word in ["NaN", "inf", "http:", "https:", "src="] {
             assert!(!tag.contains(word), "{word} in {tag}");
         }
@@ -95,6 +116,46 @@ fn a_bad_fit_says_so_first_and_hostile_names_stay_text() {
     assert!(sections(&html).contains(&"residuals") && !sections(&html).contains(&"roc"));
     let (answer, first_number) = (html.find("Do not trust").unwrap(), html.find("−1423.8").unwrap());
     assert!(answer < first_number);
+}
+
+#[test]
+fn how_the_mixture_formed_has_a_section_that_needs_no_script() {
+    for dim in [1, 2] {
+        let mut sample = three_modes();
+        let formation = formation(dim, &["<script>alert(1)</script>", "b & c"]);
+        let html = page(&Sample { formation: Some(formation.clone()), ..three_modes() });
+        let ids = sections(&html);
+        assert!(ids.windows(2).any(|pair| pair == ["weights", "formation"]), "{ids:?}");
+        assert!(ids.contains(&"formation-data") && html.contains("How the mixture formed"));
+        // What no script has touched: the last moment, twice, and its figures. The slider waits for a script.
+        let marks = if dim == 1 { "<use " } else { "class=\"one-sd\"" };
+        let count = html.matches(marks).count() - include_str!("formation.js").matches(marks).count();
+        assert_eq!(count, 2 * formation.moments[2].weights.len());
+        for text in ["<dd>30</dd>", "<dd>1,200</dd>", "<dd>−1.50</dd>", "<dd>3</dd>", "class=\"controls\" hidden"] {
+            assert!(html.contains(text), "{text}");
+        }
+        assert!(html.contains("alert(1)&lt;/script&gt;") && !html.contains("<script>alert"));
+        // Nothing to show is no section.
+        sample.formation = Some(Formation { moments: vec![], ..formation });
+        assert!(!sections(&page(&sample)).contains(&"formation"));
+    }
+}
+
+#[test]
+fn strange_moments_do_no_harm() {
+    let strange = [f64::MAX, f64::MIN, 0.0, -1.0, 5e-324, f64::NAN];
+    for (i, x) in strange.into_iter().enumerate() {
+        for dim in [1, 2] {
+            let mut sample = Sample { formation: Some(formation(dim, &["a", "b"])), ..three_modes() };
+            for (at, moment) in sample.formation.iter_mut().flat_map(|formation| &mut formation.moments).enumerate() {
+                moment.elbo = x;
+                moment.means[at % 3][0] = x;
+                moment.covariances[(at + i) % 3].iter_mut().flatten().for_each(|entry| *entry = x);
+                moment.weights[(at + 1) % 3] = 0.0;
+            }
+            page(&sample);
+        }
+    }
 }
 
 #[test]
@@ -179,7 +240,7 @@ fn many_parameters_stay_a_page_of_bounded_size() {
 fn files_are_written_and_stale_pictures_removed() {
     let dir = std::env::temp_dir().join(format!("natmix-page-{}", std::process::id()));
     let write = |sample: &Sample| {
-        write_page(&dir, &sample.report, &sample.trace, &sample.draws).unwrap();
+        write_page(&dir, &sample.report, &sample.trace, &sample.draws, None).unwrap();
         let mut names: Vec<String> = std::fs::read_dir(dir.join("figures"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -203,6 +264,6 @@ fn a_folder_that_cannot_be_written_is_an_error() {
     let sample = empty();
     let file = std::env::temp_dir().join(format!("natmix-page-file-{}", std::process::id()));
     std::fs::write(&file, "a file, not a folder").unwrap();
-    assert!(write_page(&file, &sample.report, &sample.trace, &sample.draws).is_err());
+    assert!(write_page(&file, &sample.report, &sample.trace, &sample.draws, None).is_err());
     std::fs::remove_file(&file).unwrap();
 }

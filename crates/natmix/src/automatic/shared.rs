@@ -157,7 +157,7 @@ impl Shared {
                 for (k, log_count) in log_counts.iter().enumerate() {
                     let own = &block.log_n[k * stride..][..n];
                     for ((sum, x), most) in sum.iter_mut().zip(own).zip(&most) {
-                        *sum += (x + log_count - most).exp();
+                        *sum += lanes::exp(x + log_count - most);
                     }
                 }
                 for i in 0..n {

@@ -73,7 +73,7 @@ impl Block {
         }
         for ((resp, log_n), w) in self.resp.chunks_exact_mut(stride).zip(self.log_n.chunks_exact(stride)).zip(log_w) {
             for ((r, n), max) in resp.iter_mut().zip(log_n).zip(&self.log_q) {
-                *r = (w + n - max).exp();
+                *r = lanes::exp(w + n - max);
             }
         }
         for i in 0..stride {

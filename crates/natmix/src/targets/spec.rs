@@ -10,6 +10,7 @@
 //! | `funnel` | `sd0` |
 //! | `double_banana` | `observed`, `noise_variance` |
 //! | `planar_robot` | `prior_sd` (a number or a list), `goal_sd`, `goals`, `combine` (`"max"`, may be left out) |
+//! | `beta_binomial` | `at_risk`, `cases` (lists); over the logit of the mean rate and the log of the concentration |
 //! | `phase` | `frequencies`, `cos`, `sin`, `noise_variance`, `bounds {tec, const}` (two numbers each); reported as `tec`, `const` |
 //!
 //! A field that its kind does not know is an error, so that a misspelt one is noticed.
@@ -23,7 +24,7 @@
 //! assert_eq!(spec.target().unwrap().dim(), 3);
 //! ```
 
-use super::{DoubleBanana, Funnel, Phase, PlanarRobot, StudentMixture, check};
+use super::{BetaBinomial, DoubleBanana, Funnel, Phase, PlanarRobot, StudentMixture, check};
 use crate::error::Error;
 use crate::family::{Covariances, Mixture};
 use crate::target::Target;
@@ -132,6 +133,13 @@ pub enum Kind {
         #[serde(default)]
         combine: Combine,
     },
+    /// A [`BetaBinomial`].
+    BetaBinomial {
+        /// Numbers at risk, group by group.
+        at_risk: Vec<f64>,
+        /// Cases among them.
+        cases: Vec<f64>,
+    },
     /// A [`Phase`], over coordinates without bounds.
     Phase {
         /// Frequencies in hertz.
@@ -204,6 +212,7 @@ impl Spec {
             Kind::PlanarRobot { prior_sd, goal_sd, goals, combine: Combine::Max } => {
                 Box::new(PlanarRobot::new(&prior_sd.expand(dim), *goal_sd, goals)?)
             }
+            Kind::BetaBinomial { at_risk, cases } => Box::new(BetaBinomial::new(at_risk, cases)?),
             Kind::Phase { frequencies, cos, sin, noise_variance, bounds } => {
                 let phase = Phase::new(frequencies, cos, sin, *noise_variance, bounds.tec, bounds.offset)?;
                 Box::new(phase.unconstrained()?)
@@ -273,6 +282,7 @@ mod tests {
             r#""kind": "gaussian_mixture", "weights": [1], "means": [[0, 1]], "variances": [[2, 1]]"#,
             r#""kind": "student_mixture", "df": 2, "weights": [1], "locations": [[0, 1]], "scales": [[[2, 1], [1, 2]]]"#,
             r#""kind": "funnel", "sd0": 3"#,
+            r#""kind": "beta_binomial", "at_risk": [10, 20], "cases": [0, 3]"#,
             r#""kind": "double_banana", "observed": 3.4, "noise_variance": 0.09, "log_evidence": -1.5"#,
             r#""kind": "planar_robot", "prior_sd": 0.2, "goal_sd": 0.01, "goals": [[7, 0]], "combine": "max""#,
             r#""kind": "planar_robot", "prior_sd": [1, 0.2], "goal_sd": 0.01, "goals": [[7, 0], [0, 7]]"#,

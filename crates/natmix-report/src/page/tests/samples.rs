@@ -2,6 +2,7 @@
 
 use natmix::observe::TraceRow;
 
+use crate::formation::{Formation, Moment};
 use crate::{Component, Draws, Estimate, Evals, Loo, Model, Parameter, Report, Scores, Stop, Verdict};
 
 /// A report with everything that its page is made from.
@@ -9,6 +10,21 @@ pub struct Sample {
     pub report: Report,
     pub trace: Vec<TraceRow>,
     pub draws: Draws,
+    pub formation: Option<Formation>,
+}
+
+/// Three moments of three components in one or two coordinates.
+pub fn formation(dim: usize, names: &[&str]) -> Formation {
+    let moment = |i: u64| Moment {
+        iteration: 10 * i,
+        evals: 400 * i,
+        elbo: -4.5 / i as f64,
+        weights: vec![0.5, 0.3, 0.2],
+        means: (0..3).map(|k| vec![(k * i) as f64; dim]).collect(),
+        covariances: vec![if dim == 1 { vec![vec![0.4]] } else { vec![vec![1.0, 0.3], vec![0.3, 0.5]] }; 3],
+    };
+    let names = names[..dim].iter().map(|name| (*name).to_owned()).collect();
+    Formation { names, fitted_scale: dim == 2, moments: (1..=3).map(moment).collect() }
 }
 
 /// Normal numbers, the same every time.
@@ -53,7 +69,8 @@ pub fn empty() -> Sample {
         ood: None,
         loo: None,
     };
-    Sample { report, trace: vec![], draws: Draws { names: vec![], values: vec![], component: vec![] } }
+    let draws = Draws { names: vec![], values: vec![], component: vec![] };
+    Sample { report, trace: vec![], draws, formation: None }
 }
 
 fn summarise(draws: &Draws) -> Vec<Parameter> {

@@ -1,0 +1,175 @@
+//! Which coordinates a film shows, and a mixture seen in them.
+//!
+//! A parameter on the user's own scale can be shown if it is an affine function of the coordinates that were fitted, as
+//! the coefficients of a regression are: Gaussians then stay Gaussians. Where too few are, the fitted coordinates are shown.
+
+use super::Moment;
+use natmix::family::{Gaussian, Mixture};
+use natmix::observe::Frame;
+use natmix::target::{Shape, Target};
+
+/// Parameters looked at: those of a large model are too many to rank.
+const MOST_LOOKED_AT: usize = 256;
+/// Dimensions up to which it is tried out how parameters depend on coordinates.
+const MOST_PROBED: usize = 1_000;
+/// Relative error of an affine function.
+const ROUNDING: f64 = 1e-9;
+
+/// An affine function of the fitted coordinates.
+#[derive(Clone, Debug, PartialEq)]
+struct Line {
+    name: String,
+    constant: f64,
+    /// Coordinates with their factors.
+    terms: Vec<(usize, f64)>,
+}
+
+/// One or two coordinates that are shown.
+pub struct View {
+    pub names: Vec<String>,
+    pub fitted_scale: bool,
+    lines: Vec<Line>,
+}
+
+impl View {
+    /// The coordinates named, if there are such; else those in which the components lay furthest apart and went furthest,
+    /// over all `mixtures`, in units of the last one's standard deviation.
+    pub fn choose(target: &dyn Target, mixtures: &[&Mixture], named: Option<&[String]>) -> Self {
+        let Some(last) = mixtures.last() else {
+            return Self { names: Vec::new(), fitted_scale: true, lines: Vec::new() };
+        };
+        let parameters = target.parameter_names();
+        let wanted = last.dim().min(2);
+        let own = own_scale(target, &parameters, last).filter(|lines| lines.len() >= wanted);
+        let fitted_scale = own.is_none();
+        let lines = own.unwrap_or_else(|| fitted(&parameters, last.dim()));
+        let by_name = |named: &[String]| -> Option<Vec<Line>> {
+            named.iter().map(|name| lines.iter().find(|line| line.name == *name).cloned()).collect()
+        };
+        let chosen = named.and_then(by_name).unwrap_or_else(|| {
+            let sds: Vec<Vec<f64>> = last.components().iter().map(Gaussian::sd).collect();
+            let motion = |line: &Line| line.motion(mixtures, last, &sds);
+            let mut order: Vec<(usize, f64)> = lines.iter().map(motion).enumerate().collect();
+            // The sort is stable: of equals the first.
+            order.sort_by(|a, b| b.1.total_cmp(&a.1));
+            order.truncate(wanted);
+            order.sort_by_key(|(i, _)| *i);
+            order.iter().map(|(i, _)| lines[*i].clone()).collect()
+        });
+        Self { names: chosen.iter().map(|line| line.name.clone()).collect(), fitted_scale, lines: chosen }
+    }
+
+    /// A frame in these coordinates.
+    pub fn moment(&self, frame: &Frame) -> Moment {
+        let q = &frame.mixture;
+        let covariance = |component: &Gaussian| -> Vec<Vec<f64>> {
+            let own = component.precision().covariance();
+            let row = |a: &Line| self.lines.iter().map(|b| covariance(a, b, &own, component)).collect();
+            self.lines.iter().map(row).collect()
+        };
+        Moment {
+            iteration: frame.iteration,
+            evals: frame.evals,
+            elbo: frame.elbo,
+            weights: q.weights(),
+            means: q.components().iter().map(|c| self.lines.iter().map(|line| line.at(c.mean())).collect()).collect(),
+            covariances: q.components().iter().map(covariance).collect(),
+        }
+    }
+}
+
+impl Line {
+    fn at(&self, z: &[f64]) -> f64 {
+        self.constant + self.terms.iter().map(|(j, factor)| factor * z[*j]).sum::<f64>()
+    }
+
+    /// Mean squared distance of the components from where the last mixture ends, over its variance.
+    fn motion(&self, mixtures: &[&Mixture], last: &Mixture, sds: &[Vec<f64>]) -> f64 {
+        let scatter = |q: &Mixture, centre: f64| -> f64 {
+            let squares = q.components().iter().map(|c| (self.at(c.mean()) - centre).powi(2));
+            squares.zip(q.weights()).map(|(square, w)| w * square).sum()
+        };
+        let centre = self.at(&last.mean());
+        // The spread along each coordinate is enough to compare by.
+        let variance = |sd: &[f64]| self.terms.iter().map(|(j, factor)| (factor * sd[*j]).powi(2)).sum::<f64>();
+        let within: f64 = sds.iter().zip(last.weights()).map(|(sd, w)| w * variance(sd)).sum();
+        let all: f64 = mixtures.iter().map(|q| scatter(q, centre)).sum();
+        let score = all / (within + scatter(last, centre));
+        if score.is_finite() { score } else { 0.0 }
+    }
+}
+
+/// Covariance of two such functions under a component with covariance `own`.
+fn covariance(a: &Line, b: &Line, own: &[f64], component: &Gaussian) -> f64 {
+    let d = component.dim();
+    let entry = |i: usize, j: usize| match component.shape() {
+        Shape::Full => own[i * d + j],
+        Shape::Diag if i == j => own[i],
+        Shape::Diag => 0.0,
+    };
+    a.terms
+        .iter()
+        .flat_map(|(i, x)| b.terms.iter().map(move |(j, y)| (i, x, j, y)))
+        .map(|(i, x, j, y)| x * y * entry(*i, *j))
+        .sum()
+}
+
+/// The coordinates themselves, under the names of the parameters where there is one for each.
+fn fitted(parameters: &[String], dim: usize) -> Vec<Line> {
+    let name = |j: usize| if parameters.len() == dim { parameters[j].clone() } else { format!("z{j}") };
+    (0..dim.min(MOST_LOOKED_AT)).map(|j| Line { name: name(j), constant: 0.0, terms: vec![(j, 1.0)] }).collect()
+}
+
+/// The parameters that are affine functions of the coordinates, as far as the neighbourhood of `q` shows; none where there
+/// are too many coordinates to try each.
+fn own_scale(target: &dyn Target, parameters: &[String], q: &Mixture) -> Option<Vec<Line>> {
+    let (d, p) = (q.dim(), parameters.len());
+    let at = |z: &[f64]| {
+        let mut out = vec![f64::NAN; p];
+        target.to_parameters(z, &mut out);
+        out
+    };
+    let centre = q.mean();
+    let mut reach = vec![0.0_f64; d];
+    for component in q.components() {
+        let far = component.mean().iter().zip(&centre).map(|(a, b)| (a - b).abs()).zip(component.sd());
+        reach.iter_mut().zip(far).for_each(|(reach, (apart, sd))| *reach = reach.max(apart + sd));
+    }
+    let corner: Vec<f64> = centre.iter().zip(&reach).map(|(c, r)| c + r).collect();
+    let (base, all) = (at(&centre), at(&corner));
+    if base == centre && all == corner {
+        return Some(fitted(parameters, d));
+    }
+    if d > MOST_PROBED {
+        return None;
+    }
+    let looked_at = p.min(MOST_LOOKED_AT);
+    let mut terms = vec![Vec::new(); looked_at];
+    let mut sums = base.clone();
+    let mut affine = vec![true; looked_at];
+    let mut z = centre.clone();
+    for j in 0..d {
+        z[j] = centre[j] + reach[j];
+        let up = at(&z);
+        z[j] = centre[j] - reach[j];
+        let down = at(&z);
+        z[j] = centre[j];
+        for i in 0..looked_at {
+            let size = up[i].abs() + down[i].abs() + base[i].abs();
+            let change = 0.5 * (up[i] - down[i]);
+            // What is not finite is no affine function either.
+            affine[i] &= (up[i] + down[i] - 2.0 * base[i]).abs() <= ROUNDING * size;
+            if change.abs() > ROUNDING * ROUNDING * size {
+                terms[i].push((j, change / reach[j]));
+                sums[i] += change;
+            }
+        }
+    }
+    let lines = terms.into_iter().enumerate().filter_map(|(i, terms)| {
+        // Two coordinates together must do what each does alone.
+        let together = (sums[i] - all[i]).abs() <= ROUNDING * (sums[i].abs() + all[i].abs() + base[i].abs());
+        let constant = base[i] - terms.iter().map(|(j, factor): &(usize, f64)| factor * centre[*j]).sum::<f64>();
+        (affine[i] && together).then(|| Line { name: parameters[i].clone(), constant, terms })
+    });
+    Some(lines.collect())
+}
