@@ -9,11 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from ._posterior import Posterior
 
-#: Numbers of log likelihoods up to which they are kept with saved draws.
-KEPT = 20_000_000
-#: Draws whose log likelihoods are kept with saved draws.
-KEPT_DRAWS = 1_000
-
 
 def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: bool) -> Any:
     """See :meth:`natmix.Posterior.to_arviz`."""
@@ -22,7 +17,8 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
     seed = post.seed if seed is None else seed
     z = post._mixture.sample(n, seed)
     # The draws that were kept with a posterior are these: no need of the target.
-    flat = kept if (n, seed) == (len(kept), post.seed) else post._own_scale(z)
+    whole = kept.shape == (n, len(post.parameter_names)) and seed == post.seed
+    flat = kept if whole else post._own_scale(z)
     values = {name: x[None] for name, x in post._by_variable(flat).items()}
     stats = {"log_q": post.log_density(z)[None], "component": np.array(post._mixture.components_of(z))[None]}
     likelihood: dict[str, np.ndarray] = {}
@@ -41,8 +37,10 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
     try:
         import arviz_base
     except ImportError:
-        import arviz
-
+        try:
+            import arviz
+        except ImportError:
+            raise ImportError("Posterior.to_arviz needs ArviZ: pip install natmix[arviz]") from None
         return arviz.from_dict(**groups, coords=post.coords, dims=dims, attrs=attrs)
     return arviz_base.from_dict(groups, coords=post.coords, dims=dims, attrs={"/": attrs})
 
@@ -51,11 +49,3 @@ def row_log_likelihood_of(post: Posterior, z: np.ndarray) -> dict[str, np.ndarra
     """Log likelihoods of the rows of a built-in model."""
     found = None if post._target is None else post._target.native.log_likelihood(z)
     return None if found is None else {"outcome": found}
-
-
-def row_log_likelihood(post: Posterior) -> np.ndarray | None:
-    """Log likelihoods that are saved with the draws, ``(draws, rows)``."""
-    target = post._target
-    if target is None or target.native.rows is None or target.native.rows * KEPT_DRAWS > KEPT:
-        return None
-    return target.native.log_likelihood(post._mixture.sample(KEPT_DRAWS, post.seed))

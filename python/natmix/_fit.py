@@ -12,7 +12,7 @@ import numpy as np
 from . import _natmix
 from ._posterior import NatmixWarning, Posterior
 from ._progress import Progress
-from ._target import Init, Target, from_callable
+from ._target import Init, Target, _plain, from_callable, pair
 
 
 def fit(
@@ -110,8 +110,10 @@ def fit(
         raise ValueError(f"dim={dim}, but the target has dimension {target.dim}")
     elif names is not None:
         raise TypeError("names go with a function; this target has its own")
-    mean, sd = init if init is not None else (target.init or (None, None))
-    choices = {
+    if start is not None and not isinstance(start, Posterior):
+        raise TypeError(f"start must be a natmix.Posterior, not {type(start).__name__}")
+    mean, sd = pair(init) or target.init or (None, None)
+    settings = {
         "method": method,
         "components": str(components),
         "covariance": covariance,
@@ -119,30 +121,39 @@ def fit(
         "rate": rate,
         "weight_rate": weight_rate,
         "draws": draws,
-        "draws_per_component": draws_per_component,
+        "draws_per_component": _whole("draws_per_component", draws_per_component),
         "entropy_trick": entropy_trick,
-        "minibatch": minibatch,
+        "minibatch": _whole("minibatch", minibatch),
         "tolerance": tolerance,
-        "max_evals": max_evals,
+        "max_evals": _whole("max_evals", max_evals),
         "max_seconds": max_seconds,
         "init_mean": _numbers("mean", mean, target.dim),
         "init_sd": _numbers("sd", sd, target.dim),
-        "seed": seed,
-        "threads": threads,
+        "seed": _whole("seed", seed),
+        "threads": _whole("threads", threads),
     }
     try:
-        text = json.dumps(choices, default=_plain)
+        text = json.dumps(settings, default=_plain)
     except (TypeError, ValueError) as error:
         raise TypeError(f"a setting is not a plain number or name: {error}") from None
     begin = None if start is None else start._record.mixture
     with Progress.wanted(progress, max_evals) as show:
-        run = _natmix.fit(target.native, text, target.one_mode, begin, show)
+        run = _natmix.fit(target.native, text, begin, show)
     post = Posterior._of(run, target)
     if post.stop_reason == "cancelled":
         warnings.warn(f"interrupted after {post.iterations} iterations: this is what was reached", NatmixWarning, 2)
     elif not post.trusted:
         warnings.warn("do not rely on this fit as it stands: " + "; ".join(post.reasons), NatmixWarning, 2)
     return post
+
+
+def _whole(setting: str, value: Any) -> int | None:
+    """A whole number; 1e5 is one."""
+    if value is None and setting not in ("seed", "threads"):
+        return None
+    if not isinstance(value, (int, float, np.integer, np.floating)) or float(value) % 1 != 0 or value < 0:
+        raise ValueError(f"{setting} must be a whole number from 0 on, not {value!r}")
+    return int(value)
 
 
 def _numbers(what: str, value: Any, dim: int) -> list[float] | None:
@@ -154,10 +165,3 @@ def _numbers(what: str, value: Any, dim: int) -> list[float] | None:
     if not np.isfinite(values).all():
         raise ValueError(f"init {what} is not finite")
     return values.tolist()
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r}")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 from numpy import float64
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Mixture", "Network", "Record", "Run", "Target", "__version__", "fit"]
+__all__ = ["Mixture", "Record", "Run", "Target", "__version__", "fit"]
 __version__: str
 
 _Floats = NDArray[float64]
@@ -41,11 +41,21 @@ class Target:
         noise_sd: float | None,
     ) -> Target: ...
     @staticmethod
+    def network(
+        values: ArrayLike,
+        names: Sequence[str],
+        levels: Mapping[int, Sequence[str]],
+        outcome: str,
+        settings: str,
+    ) -> Target: ...
+    @staticmethod
     def density(spec: str) -> Target: ...
     @property
     def dim(self) -> int: ...
     @property
     def parameter_names(self) -> list[str]: ...
+    @property
+    def summary(self) -> str | None: ...
     @property
     def warnings(self) -> list[str]: ...
     @property
@@ -77,30 +87,6 @@ class Mixture:
     def components_of(self, z: ArrayLike) -> list[int]: ...
 
 @final
-class Network:
-    @staticmethod
-    def train(
-        x: ArrayLike,
-        y: ArrayLike,
-        hidden: Sequence[int],
-        activation: str,
-        classes: int,
-        components: int,
-        epochs: int | None,
-        batch: int | None,
-        seed: int,
-        threads: int,
-    ) -> Network: ...
-    def predict(self, x: ArrayLike, draws: int, seed: int, threads: int) -> dict[str, _Floats]: ...
-    @property
-    def weights(self) -> int: ...
-    @property
-    def elbo(self) -> float: ...
-    def to_bytes(self) -> bytes: ...
-    @staticmethod
-    def from_bytes(bytes: bytes) -> Network: ...
-
-@final
 class Run:
     @property
     def mixture(self) -> Mixture: ...
@@ -122,7 +108,7 @@ class Record:
     ) -> Record: ...
     @staticmethod
     def load(dir: str | PathLike[str]) -> Record: ...
-    def save(self, dir: str | PathLike[str], log_likelihood: ArrayLike | None = None) -> None: ...
+    def save(self, dir: str | PathLike[str], target: Target | None = None) -> None: ...
     def parts(self) -> tuple[bytes, str, str, _Floats, list[int]]: ...
     @staticmethod
     def from_parts(posterior: bytes, report: str, trace: str, draws: ArrayLike, component: Sequence[int]) -> Record: ...
@@ -138,7 +124,7 @@ class Record:
     def draws(self) -> _Floats: ...
     @property
     def trace(self) -> dict[str, NDArray[Any]]: ...
-    def html(self) -> str: ...
+    def html(self, target: Target | None = None) -> str: ...
     def to_user_scale(self, z: ArrayLike) -> _Floats: ...
     def predict(
         self,
@@ -148,11 +134,19 @@ class Record:
         levels: Mapping[int, Sequence[str]],
         threads: int,
     ) -> dict[str, _Floats]: ...
+    def predict_network(
+        self,
+        values: ArrayLike,
+        names: Sequence[str],
+        levels: Mapping[int, Sequence[str]],
+        draws: int,
+        seed: int,
+        threads: int,
+    ) -> dict[str, _Floats]: ...
 
 def fit(
     target: Target,
-    choices: str,
-    one_mode: bool,
+    settings: str,
     start: Mixture | None = None,
     progress: Callable[[int, int, float, float, float, int], None] | None = None,
 ) -> Run: ...

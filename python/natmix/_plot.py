@@ -19,7 +19,7 @@ def plot(post: Posterior, names: list[str] | None, n: int) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("Posterior.plot needs matplotlib: pip install natmix[plot]") from None
-    known = post.parameter_names
+    known = post.summary().names
     names = known[:MOST] if names is None else list(names)
     missing = [name for name in names if name not in known]
     if missing:

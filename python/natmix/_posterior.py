@@ -236,6 +236,9 @@ class Posterior:
             raise ValueError(f"{what} need the target of the fit: give it to natmix.load(dir, target)")
         return self._target
 
+    def _native(self) -> _natmix.Target | None:
+        return None if self._target is None else self._target.native
+
     def with_target(self, target: Target) -> Posterior:
         """The same posterior together with its target, after it was loaded or unpickled without."""
         if target.dim != self.dim:
@@ -244,27 +247,32 @@ class Posterior:
 
     # For people
 
-    def summary(self) -> Summary:
+    def summary(self, *, resample: bool = False) -> Summary:
         """Mean, standard deviation and quantiles of each parameter.
+
+        They are those of the mixture; ``resample`` corrects them by the importance weights, as in :meth:`sample`. Where k-hat is
+        below 0.7 that takes away most of what the mixture gets wrong.
 
         >>> import natmix
         >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=1, names=["a"], components=1)
         >>> post.summary().columns
         ('mean', 'sd', 'q05', 'q50', 'q95')
         """
+        if resample:
+            return Summary.of_draws(self.parameter_names, self.sample(len(self._record.draws), resample=True, seed=self.seed))
         return Summary.of(self._report["parameters"])
 
     def __repr__(self) -> str:
         k = self.components
-        lines = [
-            self.verdict,
-            *(f"  - {reason}" for reason in self.reasons),
-            f"ELBO {self.elbo:.4f} ± {self.elbo_se:.4f}   log evidence {self.log_evidence:.4f} ± "
-            f"{self.log_evidence_se:.4f}   k-hat {self.k_hat:.2f}   {k} Gaussian{'' if k == 1 else 's'}   "
-            f"{self.evals} evaluations, {self.seconds:.2f} s",
-            "",
-            str(self.summary()),
+        figures = [
+            (self.elbo, f"ELBO {self.elbo:.4f} ± {self.elbo_se:.4f}"),
+            (self.log_evidence, f"log evidence {self.log_evidence:.4f} ± {self.log_evidence_se:.4f}"),
+            (self.k_hat, f"k-hat {self.k_hat:.2f}"),
         ]
+        # A trained network has no evidence and no k-hat.
+        known = [text for value, text in figures if not math.isnan(value)]
+        known += [f"{k} Gaussian{'' if k == 1 else 's'}", f"{self.evals} evaluations, {self.seconds:.2f} s"]
+        lines = [self.verdict, *(f"  - {reason}" for reason in self.reasons), "   ".join(known), "", str(self.summary())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -273,7 +281,7 @@ class Posterior:
 
     def report_html(self) -> str:
         """The page of the report, with its pictures: what ``natmix report`` writes."""
-        return self._record.html()
+        return self._record.html(self._native())
 
     def plot(self, names: list[str] | None = None, *, n: int = 2000) -> Any:
         """Marginals and pairs of some parameters, with matplotlib; returns the figure."""
@@ -284,16 +292,18 @@ class Posterior:
     # Models with data
 
     def predict(self, X: Any, *, draws: int = 1000, seed: int = 1, threads: int = 0, **columns: Any) -> dict[str, np.ndarray]:
-        """Predictions of a regression for new rows.
+        """Predictions of a regression or a network for new rows.
 
         Arrays by name: ``probability``, ``sd`` and ``entropy`` for outcomes 0 and 1; ``mean``, ``sd`` and quantiles for
-        numbers; ``mean`` and ``sd`` for counts; ``probability (n, classes)`` and ``entropy`` for classes. ``columns`` are the
-        offset or exposure of the new rows, if the model has one.
+        numbers; ``mean`` and ``sd`` for counts; ``probability (n, classes)`` and ``entropy`` for classes; for classes of a
+        network also ``expected_entropy`` and ``mutual_information``. ``columns`` are the offset or exposure of the new rows, if
+        the model has one.
         """
-        memory = self._details.get("memory")
-        if not memory:
-            raise ValueError("this posterior is not that of a regression: there is nothing to predict")
-        encoding = memory["encoding"]
+        network = self._details.get("network")
+        encoding = ((network or {}).get("input", {}).get("table") or self._details.get("memory") or {}).get("encoding")
+        if encoding is None:
+            what = "a network of images: predict on the command line" if network else "not that of a regression or a network"
+            raise ValueError(f"this posterior is {what}: there is nothing to predict here")
         names = [feature["column"] for feature in encoding["features"]]
         categorical = {f["column"]: f["coding"]["levels"]["levels"] for f in encoding["features"] if "levels" in f["coding"]}
         table = Table.of(X, names, categorical)
@@ -304,7 +314,10 @@ class Posterior:
                 table.add(encoding[role], columns.pop(role))
         if any(value is not None for value in columns.values()):
             raise TypeError(f"the model has no {', '.join(sorted(columns))}")
-        return self._record.predict(self._mixture.sample(draws, seed), table.values(), table.names, table.levels, threads)
+        rows = (table.values(), table.names, table.levels)
+        if network:
+            return self._record.predict_network(*rows, draws, seed, threads)
+        return self._record.predict(self._mixture.sample(draws, seed), *rows, threads)
 
     # Elsewhere
 
@@ -319,10 +332,12 @@ class Posterior:
         return to_arviz(self, n, seed, log_likelihood)
 
     def save(self, dir: str | os.PathLike[str]) -> None:
-        """Writes the files that the command line writes: posterior, report, trace, draws and the page."""
-        from ._arviz import row_log_likelihood
+        """Writes the files that the command line writes: posterior, report, trace, draws, settings and the page.
 
-        self._record.save(os.fspath(dir), row_log_likelihood(self))
+        A folder of a built-in model is one of the command line: ``natmix report``, ``natmix predict`` and ``natmix sample`` read
+        it, and ``natmix fit --config dir/config.toml --data table.csv`` repeats the fit.
+        """
+        self._record.save(os.fspath(dir), self._native())
 
     def __reduce__(self) -> Any:
         return _restore, self._record.parts()

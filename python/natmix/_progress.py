@@ -30,11 +30,8 @@ class Progress:
     def __call__(self, iteration: int, evals: int, seconds: float, elbo: float, se: float, components: int) -> None:
         of = f"/{self.most}" if self.most else ""
         plural = "" if components == 1 else "s"
-        line = (
-            f"natmix: ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}  "
-            f"{evals}{of} evaluations  {iteration} iterations  {seconds:.1f} s"
-        )
-        self._show(line)
+        found = f"ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}" if components else "looking for modes"
+        self._show(f"natmix: {found}  {evals}{of} evaluations  {iteration} iterations  {seconds:.1f} s")
 
     def _show(self, line: str) -> None:
         if self.notebook:

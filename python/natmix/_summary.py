@@ -33,6 +33,12 @@ class Summary:
         values = {c: np.array([math.nan if p[c] is None else p[c] for p in parameters]) for c in COLUMNS}
         return cls([p["name"] for p in parameters], values)
 
+    @classmethod
+    def of_draws(cls, names: list[str], draws: np.ndarray) -> Summary:
+        """From draws ``(n, p)``."""
+        quantiles = dict(zip(COLUMNS[2:], np.quantile(draws, [0.05, 0.5, 0.95], axis=0)))
+        return cls(names, {"mean": draws.mean(axis=0), "sd": draws.std(axis=0, ddof=1), **quantiles})
+
     def __getitem__(self, key: str) -> Any:
         """A column, or the row of a parameter as a dictionary."""
         if key in self.values:
@@ -64,8 +70,10 @@ class Summary:
 
     def to_pandas(self) -> Any:
         """The table as a DataFrame."""
-        import pandas
-
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("Summary.to_pandas needs pandas: pip install pandas") from None
         return pandas.DataFrame({c: self.values[c] for c in self.columns}, index=self.names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ class Table:
             return table
         rows = np.asarray(X)
         if rows.ndim == 1:
+            if names is not None and len(names) == len(rows) > 1:
+                raise ValueError(f"X has shape {rows.shape}, a single column; one row of {len(rows)} columns is [[...]]")
             rows = rows[:, None]
         if rows.ndim != 2:
             raise ValueError(f"X has shape {rows.shape}, expected (rows, columns)")
@@ -45,6 +48,8 @@ class Table:
     def add(self, name: str, column: Any, levels: Sequence[str] | None = None) -> None:
         """Adds a column; one that is not numbers becomes levels."""
         values = np.asarray(column)
+        if values.dtype == object and levels is None and all(isinstance(x, (Real, np.bool_)) for x in values.ravel()):
+            values = values.astype(float)
         if values.ndim != 1:
             raise ValueError(f"column {name!r} has shape {values.shape}, expected one dimension")
         if self.columns and len(values) != len(self.columns[0]):

@@ -69,8 +69,6 @@ class Target:
     log_likelihood: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
     #: Where a start may be drawn from: mean and standard deviation.
     init: Init | None = None
-    #: Whether the posterior is known to have one mode.
-    one_mode: bool = False
 
     @property
     def dim(self) -> int:
@@ -150,10 +148,17 @@ def from_callable(
     names = [f"z{i}" for i in range(dim)] if names is None else [str(name) for name in names]
     if len(names) != dim:
         raise ValueError(f"{len(names)} names for {dim} dimensions")
-    returned = f(_probe(int(dim), init))
-    if isinstance(returned, list):
-        raise TypeError("the target returned a list: return an array, or a tuple (log_p, grad)")
+    init = pair(init)
+    points = _probe(int(dim), init)
+    returned = f(points)
+    if returned is None or isinstance(returned, list):
+        raise TypeError(f"the target returned {'None' if returned is None else 'a list'}: return log_p, or (log_p, grad)")
     parts = returned if isinstance(returned, tuple) else (returned,)
+    if parts and np.shape(parts[0]) != (len(points),):
+        raise ValueError(
+            f"log_p has shape {np.shape(parts[0])} for points of shape {points.shape}, expected ({len(points)},): the function "
+            "gets many points at once, one a row"
+        )
     curvature_function = getattr(f, "curvature", None)
     curvature = None
     if curvature_function is not None:
@@ -180,7 +185,28 @@ def from_callable(
     return Target(native, what=what, init=init)
 
 
+def pair(init: Any) -> Init | None:
+    """Mean and standard deviation of a start, or an error that says so."""
+    if init is None:
+        return None
+    try:
+        mean, sd = init
+    except (TypeError, ValueError):
+        raise TypeError(f"init must be a pair (mean, sd), not {init!r}") from None
+    return mean, sd
+
+
 def _probe(dim: int, init: Init | None) -> np.ndarray:
     """Two points where a start may be."""
     mean, sd = (0.0, 1.0) if init is None else init
+    for what, value in (("mean", mean), ("sd", sd)):
+        if np.shape(value) not in ((), (1,), (dim,)):
+            raise ValueError(f"init {what} has shape {np.shape(value)}, expected a number or ({dim},)")
     return np.broadcast_to(np.asarray(mean, dtype=float), (dim,)) + np.array([[0.0], [0.1]]) * np.asarray(sd, dtype=float)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r}")

@@ -19,19 +19,21 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _natmix
 from ._posterior import NatmixWarning
 from ._table import Table
-from ._target import Target
+from ._target import Target, _plain
 
-__all__ = ["Density", "Linear", "Logistic", "Poisson", "Softmax"]
+__all__ = ["Density", "Linear", "Logistic", "Mlp", "Poisson", "Softmax"]
 
 
-def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[str, Any]) -> Target:
-    table = Table.of(X, options["names"])
-    features = len(table.names)
+def _table(X: Any, names: Sequence[str] | None, columns: Mapping[str, Any]) -> tuple[Table, dict[str, str]]:
+    """Features and further columns, and the name of each of those by its role."""
+    table = Table.of(X, names)
     roles = {}
-    for role, column in {"outcome": y, **given}.items():
+    for role, column in columns.items():
         if column is None:
             continue
         name = "y" if role == "outcome" else role
@@ -40,10 +42,15 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
             name += "'"
         table.add(name, column)
         roles[role] = name
-    if options["noise_sd"] is not None and not options["noise_sd"] > 0:
-        raise ValueError(f"noise_sd must be positive, not {options['noise_sd']}")
-    if not options["prior_sd"] > 0:
-        raise ValueError(f"prior_sd must be positive, not {options['prior_sd']}")
+    return table, roles
+
+
+def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[str, Any]) -> Target:
+    table, roles = _table(X, options["names"], {"outcome": y, **given})
+    for name in ("prior_sd", "noise_sd"):
+        sd = options[name]
+        if (sd is None and name == "prior_sd") or (sd is not None and not (isinstance(sd, (int, float, np.number)) and sd > 0)):
+            raise ValueError(f"{name} must be a positive number, not {sd!r}")
     native = _natmix.Target.regression(
         kind,
         table.values(),
@@ -58,11 +65,13 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
         float(options["prior_sd"]),
         options["noise_sd"],
     )
+    return _of(native, kind)
+
+
+def _of(native: _natmix.Target, kind: str) -> Target:
     for note in native.warnings:
-        warnings.warn(note, NatmixWarning, stacklevel=3)
-    plural = "" if features == 1 else "s"
-    what = f"a {kind} regression of `{roles['outcome']}` on {features} column{plural} ({native.rows} rows)"
-    return Target(native, kind=kind, what=what, one_mode=True)
+        warnings.warn(note, NatmixWarning, stacklevel=4)
+    return Target(native, kind=kind, what=native.summary or kind)
 
 
 def Logistic(
@@ -154,6 +163,59 @@ def Softmax(
     """
     options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=None)
     return _regression("softmax", X, y, {"offset": offset, "weights": weights}, options)
+
+
+def Mlp(
+    X: Any,
+    y: Any,
+    *,
+    hidden: int | Sequence[int] = (50,),
+    activation: str = "relu",
+    likelihood: str | None = None,
+    standardize: bool = True,
+    names: Sequence[str] | None = None,
+    **training: Any,
+) -> Target:
+    """A Bayesian neural network: a mixture of Gaussians over its weights.
+
+    ``natmix.fit`` trains it on minibatches (``method="vogn"``, the default, ``"ivon"``, or ``"adam"`` for plain networks);
+    small networks, up to 5,000 weights, can be fitted by any method of the engine, with full covariance
+    (``method="component-draws"``, ``"von"``, ...). Single weights mean nothing by themselves: use ``predict``.
+
+    Parameters
+    ----------
+    X : array (n, k) or data frame
+        Features; columns of a data frame that are not numbers are one-hot encoded.
+    y : array (n,)
+        Outcomes.
+    hidden : int or sequence of int
+        Units of the hidden layers.
+    activation : {"relu", "tanh"}
+    likelihood : {"bernoulli", "categorical", "gaussian"}, optional
+        What the outcome is; by default levels are classes, 0 and 1 two of them, anything else a number.
+    standardize : bool
+        Whether features (and an outcome that is a number) are centred and scaled.
+    names : sequence of str, optional
+        Names of the columns.
+    **training
+        Settings of training, with the names that the command line has: ``epochs``, ``batch``, ``prior_precision``,
+        ``first_precision``, ``curvature_rate``, ``momentum``, ``damping``, ``schedule``, ``warm_up``, ``curvature``,
+        ``weight_step``, ``ensemble``, ``weight_decay``, ``validation``, ``patience``, ``score_draws``.
+
+    Examples
+    --------
+    >>> import numpy as np, natmix
+    >>> X = np.linspace(-2, 2, 200)[:, None]
+    >>> network = natmix.models.Mlp(X, np.sin(2 * X[:, 0]), hidden=(20,), activation="tanh")
+    >>> post = natmix.fit(network, components=2)
+    >>> bool(abs(post.predict([[0.8]])["mean"][0] - np.sin(1.6)) < 0.2)
+    True
+    """
+    table, roles = _table(X, names, {"outcome": y})
+    hidden = np.atleast_1d(np.asarray(hidden, dtype=int)).tolist()
+    mlp = {"hidden": hidden, "activation": activation, "likelihood": likelihood, **training}
+    settings = json.dumps({"standardize": bool(standardize), "mlp": mlp}, default=_plain)
+    return _of(_natmix.Target.network(table.values(), table.names, table.levels, roles["outcome"], settings), "mlp")
 
 
 def Density(spec: Mapping[str, Any] | str) -> Target:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _natmix, models
+from . import models
 from ._fit import fit
 from ._posterior import NatmixWarning, Posterior
 
@@ -194,12 +194,20 @@ class BayesRegressor(RegressorMixin, _Bayes):
 class BayesPoissonRegressor(RegressorMixin, _Bayes):
     """Poisson regression of counts.
 
-    Parameters and attributes are those of :class:`BayesClassifier`, without classes.
+    Fractions are allowed as in scikit-learn's own ``PoissonRegressor``: a rate, count by exposure, goes with the exposure as its
+    weight. Parameters and attributes are those of :class:`BayesClassifier`, without classes.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesPoissonRegressor:
         """Fit to features ``(n, k)`` and counts ``(n,)``."""
         X, y = validate_data(self, X, y, dtype=float, y_numeric=True)
+        whole, share = np.floor(y), y - np.floor(y)
+        split = share > 0
+        if split.any() and len(X) > 1:
+            # y log(mu) - mu is linear in y: a fraction is the counts below and above it, by their shares.
+            weights = np.ones(len(y)) if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=float)
+            X, y = np.concatenate([X, X[split]]), np.concatenate([whole, whole[split] + 1])
+            sample_weight = np.concatenate([weights * (1 - share), weights[split] * share[split]])
         self._fit(models.Poisson, X, y, sample_weight)
         return self
 
@@ -215,7 +223,7 @@ class BayesPoissonRegressor(RegressorMixin, _Bayes):
 
 
 class _BayesNetwork(BaseEstimator):
-    """What the networks share: settings, scaling, training, pickling through the safe format."""
+    """What the networks share: settings, scaling, training, and the posterior in ``posterior_``."""
 
     def __init__(
         self,
@@ -246,35 +254,30 @@ class _BayesNetwork(BaseEstimator):
             raise ValueError(f"at least two rows are needed to scale the features, but n_samples = {len(X)}: 1 sample")
         self._centre, scale = X.mean(axis=0), X.std(axis=0)
         self._scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(self._centre)), scale, 1.0)
-        self.network_ = _natmix.Network.train(
-            (X - self._centre) / self._scale,
-            y,
-            list(self.hidden),
-            self.activation,
-            classes,
-            self.components,
-            self.epochs,
-            self.batch,
-            self._seed(),
-            self._threads(),
+        likelihood = {0: "gaussian", 2: "bernoulli"}.get(classes, "categorical")
+        with warnings.catch_warnings():
+            # Constant columns are no news to a pipeline.
+            warnings.simplefilter("ignore", NatmixWarning)
+            target = models.Mlp(
+                (X - self._centre) / self._scale,
+                y,
+                hidden=self.hidden,
+                activation=self.activation,
+                likelihood=likelihood,
+                standardize=False,
+                epochs=self.epochs,
+                batch=None if self.batch is None else min(self.batch, len(X)),
+            )
+        self.posterior_: Posterior = fit(
+            target, components=self.components, seed=self._seed(), threads=self._threads(), progress=False
         )
+        self.n_iter_ = self.posterior_.iterations
 
     def _predict(self, X: Any) -> dict[str, np.ndarray]:
-        check_is_fitted(self, "network_")
+        check_is_fitted(self, "posterior_")
         X = validate_data(self, X, dtype=float, reset=False)
-        return self.network_.predict((X - self._centre) / self._scale, self.draws, 1, self._threads())
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if "network_" in state:
-            state["network_"] = state["network_"].to_bytes()
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        if isinstance(state.get("network_"), bytes):
-            state["network_"] = _natmix.Network.from_bytes(state["network_"])
-        super().__setstate__(state)
+        draws = self.draws * self.components
+        return self.posterior_.predict((X - self._centre) / self._scale, draws=draws, threads=self._threads())
 
 
 class BayesNetworkClassifier(ClassifierMixin, _BayesNetwork):
@@ -297,7 +300,8 @@ class BayesNetworkClassifier(ClassifierMixin, _BayesNetwork):
 
     Attributes
     ----------
-    network_ : the trained network
+    posterior_ : natmix.Posterior
+        The mixture over the weights.
     classes_ : ndarray
     """
 

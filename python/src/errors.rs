@@ -14,8 +14,26 @@ pub fn raise(error: Error) -> PyErr {
         },
         Error::Io { .. } => PyOSError::new_err(error.to_string()),
         Error::NowhereFinite { .. } | Error::NotPositiveDefinite { .. } | Error::Threads { .. } => {
-            PyRuntimeError::new_err(error.to_string())
+            PyRuntimeError::new_err(in_python(&error.to_string()))
         }
-        _ => PyValueError::new_err(error.to_string()),
+        _ => PyValueError::new_err(in_python(&error.to_string())),
     }
+}
+
+/// A message with the names that things have in Python instead of those of the command line.
+pub fn in_python(message: &str) -> String {
+    let message = message.replace("`init_mean` and `init_sd`", "init=(mean, sd)");
+    let mut words = message.split("--");
+    let mut text = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let end = word.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(word.len());
+        let (option, rest) = word.split_at(end);
+        match option.strip_prefix("no-") {
+            _ if option.is_empty() => text += "--",
+            Some(option) => text += &format!("{}=False", option.replace('-', "_")),
+            None => text += &option.replace('-', "_"),
+        }
+        text += rest;
+    }
+    text
 }

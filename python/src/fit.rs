@@ -3,12 +3,20 @@
 
 use crate::errors::raise;
 use crate::mixture::Mixture;
-use crate::target::{Kind, Target};
-use natmix::choices::{About, Choices};
-use natmix::observe::{Cancel, Iteration, Observer, TraceRow};
+use crate::target::{Kind, Network, Target};
+use natmix::choices::About;
+use natmix::observe::{Cancel, Iteration, Observer, Searching, TraceRow};
 use natmix::{Error, Fit, Fitted};
+use natmix_models::mlp::train::with_threads;
+use natmix_models::start::from_sample;
+use natmix_report::networks::engine;
+use natmix_report::networks::found::Found;
+use natmix_report::networks::train::{Training, optimiser};
+use natmix_report::networks::training::{self, EpochRow};
+use natmix_report::settings::{Settings, start_at};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
+use serde_json::Value;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -17,14 +25,18 @@ use std::time::Duration;
 /// Time between two looks at signals and progress.
 const TICK: Duration = Duration::from_millis(50);
 
+/// What a run found.
+pub enum Outcome {
+    Fitted(Box<Fitted>),
+    Network(Box<Found>),
+}
+
 /// A finished run.
 #[pyclass(frozen, module = "natmix._natmix")]
 pub struct Run {
-    pub fitted: Fitted,
+    pub outcome: Outcome,
     pub trace: Vec<TraceRow>,
-    pub choices: Choices,
-    /// Evaluations of the function for each point that the engine counts: more than one where gradients are numerical.
-    pub calls_per_point: u64,
+    pub settings: Settings,
 }
 
 /// Keeps the trace, and the latest row of it where the caller's thread can see it.
@@ -33,58 +45,70 @@ struct Watch {
     latest: Arc<Mutex<Option<TraceRow>>>,
 }
 
-impl Observer for Watch {
-    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
-        let row = TraceRow::of(iteration);
+impl Watch {
+    fn tell(&mut self, row: TraceRow) {
+        self.show(row.clone());
+        self.trace.push(row);
+    }
+
+    fn show(&mut self, row: TraceRow) {
         // Whoever holds it is only showing it: the next row will do.
         if let Ok(mut latest) = self.latest.try_lock() {
-            *latest = Some(row.clone());
+            *latest = Some(row);
         }
-        self.trace.push(row);
+    }
+}
+
+impl Observer for Watch {
+    fn searching(&mut self, searching: &Searching) -> ControlFlow<()> {
+        // There is no mixture yet.
+        let unknown = f64::NAN;
+        let Searching { evals, seconds } = *searching;
+        let (elbo, se, steps) = (unknown, unknown, Vec::new());
+        self.show(TraceRow { iteration: 0, evals, seconds, elbo, se, components: 0, steps });
+        ControlFlow::Continue(())
+    }
+
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        self.tell(TraceRow::of(iteration));
         Ok(ControlFlow::Continue(()))
     }
 }
 
-/// Fits a mixture to a target. `progress(iteration, evals, seconds, elbo, se, components)` is called now and then.
+impl training::Watch for Watch {
+    fn step(&mut self, _: u64) {}
+
+    fn epoch(&mut self, row: &EpochRow) -> Result<(), Error> {
+        self.tell(row.row.clone());
+        Ok(())
+    }
+}
+
+/// Fits a mixture to a target. `settings` are in JSON, beside those that the target has of its own. `progress(iteration, evals,
+/// seconds, elbo, se, components)` is called now and then; the ELBO is NaN while modes are looked for.
 #[pyfunction]
-#[pyo3(signature = (target, choices, one_mode, start=None, progress=None))]
+#[pyo3(signature = (target, settings, start=None, progress=None))]
 pub fn fit(
     py: Python<'_>,
     target: &Bound<'_, Target>,
-    choices: &str,
-    one_mode: bool,
+    settings: &str,
     start: Option<&Bound<'_, Mixture>>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Run> {
     let target = target.get();
-    let choices: Choices =
-        serde_json::from_str(choices).map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
-    let engine = target.engine();
-    let init: (&[f64], &[f64]) = match &target.kind {
-        Kind::Density { init, .. } => (&init.0, &init.1),
-        _ => (&[0.0], &[1.0]),
-    };
-    let about = About { dim: engine.dim(), rows: engine.num_rows(), one_mode, gradient: engine.has_gradient(), init };
-    let mut config = choices.config(&about).map_err(raise)?;
+    let settings = resolve(target, settings)?;
     let start = start.map(|start| start.get().0.clone());
-    if let Some(start) = &start {
-        (config.components, config.covariance) = (start.len(), start.shape());
-    }
-
     let latest = Arc::default();
     let mut watch = Watch { trace: Vec::new(), latest: Arc::clone(&latest) };
     let mut cancel = Cancel::default();
     let stop = cancel.clone();
     target.abort.store(false, Ordering::Relaxed);
     let progress = progress.map(|progress| progress.clone().unbind());
-    let work = || {
-        let mut fit = Fit::new(engine, config).observe(&mut watch).observe(&mut cancel);
-        if let Some(start) = start {
-            fit = fit.start(start);
-        }
-        fit.run()
+    let work = || match &target.kind {
+        Kind::Network(network) => fit_network(network, &settings, start, &mut watch, cancel),
+        _ => fit_target(target, &settings, start, &mut watch, &mut cancel),
     };
-    let (fitted, raised, insisted) = py.detach(|| {
+    let (outcome, raised, insisted) = py.detach(|| {
         std::thread::scope(|scope| {
             let (done, finished) = mpsc::channel::<()>();
             let worker = scope.spawn(move || {
@@ -92,35 +116,107 @@ pub fn fit(
                 drop(done);
                 result
             });
-            let (mut raised, mut insisted) = (None, false);
+            let (mut raised, mut insisted, mut show) = (None, false, progress.as_ref());
             while let Err(mpsc::RecvTimeoutError::Timeout) = finished.recv_timeout(TICK) {
                 let row = latest.lock().ok().and_then(|mut latest: MutexGuard<'_, Option<TraceRow>>| latest.take());
-                if let Err(error) = tick(progress.as_ref(), row) {
-                    // Asked for twice: no further evaluation.
+                if let Err(error) = tick(show, row) {
+                    // Asked for twice: no further evaluation. Only signals ask again: nothing is shown any more.
                     insisted = raised.is_some();
                     target.abort.store(insisted, Ordering::Relaxed);
                     stop.cancel();
-                    raised = Some(error);
+                    (raised, show) = (Some(error), None);
                 }
             }
             (worker.join(), raised, insisted)
         })
     });
-    let fitted =
-        fitted.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
     if let Some(error) = raised.filter(|error| insisted || !error.is_instance_of::<PyKeyboardInterrupt>(py)) {
         return Err(error);
     }
-    if let Some(error) = fitted.diagnostics_error {
-        return Err(raise(error));
-    }
-    let calls_per_point = match &target.kind {
-        Kind::Callable(callable) if callable.gradient == crate::callable::Gradient::Numerical => {
-            2 * callable.dim as u64 + 1
-        }
-        _ => 1,
+    let outcome =
+        outcome.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
+    Ok(Run { outcome, trace: watch.trace, settings })
+}
+
+/// Anything but a network.
+fn fit_target(
+    target: &Target,
+    settings: &Settings,
+    start: Option<natmix::family::Mixture>,
+    watch: &mut Watch,
+    cancel: &mut Cancel,
+) -> Result<Outcome, Error> {
+    let engine = target.engine();
+    let init: (&[f64], &[f64]) = match &target.kind {
+        Kind::Density { init, .. } => (&init.0, &init.1),
+        _ => (&[0.0], &[1.0]),
     };
-    Ok(Run { fitted, trace: watch.trace, choices, calls_per_point })
+    let gradient = engine.has_gradient();
+    let about = About { dim: engine.dim(), rows: engine.num_rows(), gradient, init, ..About::default() };
+    let mut config = settings.engine(&about)?;
+    if let Some(start) = &start {
+        start_at(&mut config, start);
+    }
+    let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
+    let sample = match target.study() {
+        Some(study) if !chosen => from_sample(study, &config, cancel)?,
+        _ => None,
+    };
+    let before = sample.as_ref().map_or(0, |sample| sample.evals);
+    if let Some(sample) = &sample {
+        sample.prepare(&mut config);
+    }
+    let mut fit = Fit::new(engine, config).observe(watch).observe(cancel);
+    if let Some(start) = start.or(sample.map(|sample| sample.mixture)) {
+        fit = fit.start(start);
+    }
+    let mut fitted = fit.run()?;
+    fitted.evals = (fitted.evals + before) * target.calls_per_point();
+    match fitted.diagnostics_error.take() {
+        Some(error) => Err(error),
+        None => Ok(Outcome::Fitted(Box::new(fitted))),
+    }
+}
+
+/// A network: trained on minibatches, or by the engine if it is small.
+fn fit_network(
+    network: &Network,
+    settings: &Settings,
+    start: Option<natmix::family::Mixture>,
+    watch: &mut Watch,
+    mut cancel: Cancel,
+) -> Result<Outcome, Error> {
+    let found = match optimiser(&settings.method) {
+        Some(_) if start.is_some() => {
+            let problem = "goes with methods of the engine (ngvi, von, ...), not with vogn, ivon or adam".into();
+            return Err(Error::Config { setting: "start", problem });
+        }
+        Some(optimiser) => {
+            let training = Training::new(settings, &network.data, optimiser)?;
+            with_threads(settings.threads, || training.run(None, None, cancel, watch))??
+        }
+        None => {
+            let (mut config, random) = engine::prepare(settings, &network.target)?;
+            if let Some(start) = &start {
+                start_at(&mut config, start);
+            }
+            let fit = Fit::new(&network.target, config).start(start.unwrap_or(random));
+            let fitted = fit.observe(&mut *watch).observe(&mut cancel).run()?;
+            Found::of_fitted(fitted, watch.trace.clone())?
+        }
+    };
+    Ok(Outcome::Network(Box::new(found)))
+}
+
+/// Settings in JSON over those of the target.
+fn resolve(target: &Target, settings: &str) -> PyResult<Settings> {
+    let wrong = |error: serde_json::Error| PyValueError::new_err(format!("settings: {error}"));
+    let given: serde_json::Map<String, Value> = serde_json::from_str(settings).map_err(wrong)?;
+    let mut all = serde_json::to_value(&target.settings).map_err(wrong)?;
+    if let Value::Object(all) = &mut all {
+        all.extend(given);
+    }
+    serde_json::from_value(all).map_err(wrong)
 }
 
 /// What the caller's thread does now and then.
@@ -139,12 +235,15 @@ impl Run {
     /// The mixture that was found.
     #[getter]
     fn mixture(&self) -> Mixture {
-        Mixture(self.fitted.mixture.clone())
+        Mixture(match &self.outcome {
+            Outcome::Fitted(fitted) => fitted.mixture.clone(),
+            Outcome::Network(found) => found.mixture.clone(),
+        })
     }
 
     /// Seed of the run.
     #[getter]
     fn seed(&self) -> u64 {
-        self.choices.seed
+        self.settings.seed
     }
 }

@@ -6,7 +6,6 @@ mod compiled;
 mod errors;
 mod fit;
 mod mixture;
-mod network;
 mod record;
 mod target;
 
@@ -19,8 +18,6 @@ mod _natmix {
     use super::fit::{Run, fit};
     #[pymodule_export]
     use super::mixture::Mixture;
-    #[pymodule_export]
-    use super::network::Network;
     #[pymodule_export]
     use super::record::Record;
     #[pymodule_export]

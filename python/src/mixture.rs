@@ -117,10 +117,6 @@ impl Mixture {
     /// The component that each point most likely came from.
     fn components_of(&self, z: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         let z = points(z, "z", self.0.dim())?;
-        let most_likely = |z: &[f64]| {
-            let share = self.0.log_responsibilities(z);
-            (0..share.len()).max_by(|&a, &b| share[a].total_cmp(&share[b])).unwrap_or(0)
-        };
-        Ok(slice(&z)?.chunks_exact(self.0.dim()).map(most_likely).collect())
+        Ok(self.0.most_likely(slice(&z)?))
     }
 }

@@ -1,14 +1,18 @@
 //! All that is kept of a fit, as Python holds it: figures, files, the page.
 
-use crate::arrays::{doubles, in_pool, points, rows, slice};
+use crate::arrays::{in_pool, points, rows, slice};
 use crate::errors::raise;
-use crate::fit::Run;
+use crate::fit::{Outcome, Run};
 use crate::mixture::Mixture;
-use crate::target::Target;
+use crate::target::{Kind, Target, table, wrong};
 use natmix::save::{Posterior, read_posterior_bytes};
-use natmix_models::{Draws as ModelDraws, Inputs, Memory, Predictions, Table, predict};
+use natmix_models::mlp::predict::{self as network, Averaging};
+use natmix_models::{Draws as ModelDraws, Inputs, Memory, Predictions, predict};
+use natmix_report::describe::Subject;
+use natmix_report::networks::data::Memory as NetworkMemory;
+use natmix_report::predictive::Predictive;
 use natmix_report::record::{read_report, read_trace, write_trace};
-use natmix_report::{Component, Draws, Estimate, Evals, Model, Report, Stop, page, summary};
+use natmix_report::{Draws, page, summary};
 use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,13 +20,18 @@ use pyo3::types::{PyBytes, PyDict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// Posterior, report, trace, draws and the component of each draw, in the formats of the files.
 type Parts<'py> = (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>>, Vec<usize>);
 
 /// What is kept of a fit.
 #[pyclass(frozen, module = "natmix._natmix")]
-pub struct Record(natmix_report::record::Record);
+pub struct Record {
+    kept: natmix_report::record::Record,
+    /// Figures of a regression's rows, measured when somebody wants to see them.
+    rows: OnceLock<Predictive>,
+}
 
 #[pymethods]
 impl Record {
@@ -39,18 +48,23 @@ impl Record {
         py: Python<'_>,
         run: &Run,
         target: &Target,
-        kind: String,
+        kind: &str,
         what: &str,
         details: &str,
         names: Option<Vec<String>>,
         draws: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (engine, fitted) = (target.engine(), &run.fitted);
-        let (q, seed) = (&fitted.mixture, run.choices.seed);
-        let Some(diagnostics) = &fitted.diagnostics else {
-            return Err(PyValueError::new_err("no diagnostics were measured"));
+        let (engine, settings) = (target.engine(), &run.settings);
+        let fitted = match (&run.outcome, &target.kind) {
+            (Outcome::Fitted(fitted), _) => fitted,
+            (Outcome::Network(found), Kind::Network(network)) => {
+                let record = in_pool(py, settings.threads, || found.record(settings, &network.data))?;
+                return Ok(record.into());
+            }
+            (Outcome::Network(_), _) => return Err(PyValueError::new_err("the run is not that of this target")),
         };
-        let mut all = py.detach(|| summary::draws(engine, q, summary::DRAWS, seed).0);
+        let q = &fitted.mixture;
+        let mut all = py.detach(|| summary::draws(engine, q, summary::DRAWS, settings.seed).0);
         if let (Some(names), Some(draws)) = (names, draws) {
             let values = points(draws, "draws", names.len())?;
             if values.shape()[0] != all.component.len() {
@@ -58,83 +72,45 @@ impl Record {
             }
             (all.names, all.values) = (names, slice(&values)?.to_vec());
         }
-        let modes = py.detach(|| q.modes().len());
-        let settings = serde_json::to_value(&run.choices).unwrap_or_default();
         let mut details: Value =
             serde_json::from_str(details).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        details["settings"] = json!(settings);
         details["memory"] = json!(target.study().map(|study| &study.memory));
         details["spec"] = json!(target.spec());
-        details["python"] = json!({"settings": settings, "kind": kind});
-        let report = Report {
-            verdict: summary::verdict(what, modes, q.len(), &diagnostics.verdict),
-            elbo: Estimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
-            log_evidence: Estimate { mean: diagnostics.log_evidence.mean, se: diagnostics.log_evidence.se },
-            k_hat: diagnostics.k_hat,
-            k_threshold: diagnostics.k_threshold,
-            ess: diagnostics.ess,
-            modes,
-            search: fitted.search.clone(),
-            components: q
-                .components()
-                .iter()
-                .zip(q.weights())
-                .map(|(component, weight)| Component { weight, mean: component.mean().to_vec(), sd: component.sd() })
-                .collect(),
-            parameters: summary::parameters(&all),
-            model: Model {
-                kind,
-                summary: what.to_owned(),
-                rows: engine.num_rows(),
-                priors: target.study().map_or_else(Vec::new, |study| study.regression.prior().to_vec()),
-            },
-            evals: Evals { points: fitted.evals * run.calls_per_point, diagnostics: diagnostics.draws as u64 },
-            iterations: fitted.iterations,
-            seconds: fitted.seconds,
-            stop: Stop { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
-            seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            config: json!({"settings": settings, "engine": natmix::Config { threads: 0, ..fitted.config.clone() }}),
-            train: None,
-            test: None,
-            ood: None,
-            loo: None,
-        };
+        let subject = Subject { target: engine, study: target.study(), kind, summary: what, settings };
+        let report = py.detach(|| subject.report(fitted, &all)).map_err(raise)?;
         let posterior = Posterior { mixture: q.clone(), parameter_names: all.names.clone(), details };
-        Ok(Self(natmix_report::record::Record {
-            posterior,
-            report,
-            trace: run.trace.clone(),
-            draws: all,
-            formation: None,
-        }))
+        Ok(natmix_report::record::Record { posterior, report, trace: run.trace.clone(), draws: all, formation: None }
+            .into())
     }
 
     /// Reads what a fit left in a folder.
     #[staticmethod]
     fn load(dir: PathBuf) -> PyResult<Self> {
-        natmix_report::record::Record::load(&dir).map(Self).map_err(raise)
+        natmix_report::record::Record::load(&dir).map(Self::from).map_err(raise)
     }
 
-    /// Writes everything into a folder.
-    #[pyo3(signature = (dir, log_likelihood=None))]
-    fn save(&self, py: Python<'_>, dir: PathBuf, log_likelihood: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let log_likelihood = match log_likelihood {
-            None => None,
-            Some(values) => {
-                let values = doubles(values, "log_likelihood")?;
-                let rows = values.shape().last().copied().unwrap_or(1).max(1);
-                Some((rows, slice(&values)?.to_vec()))
-            }
-        };
-        py.detach(|| self.0.save(&dir, log_likelihood.as_ref())).map_err(raise)
+    /// Writes everything into a folder, with figures of the rows if the target is at hand.
+    #[pyo3(signature = (dir, target=None))]
+    fn save(&self, py: Python<'_>, dir: PathBuf, target: Option<&Target>) -> PyResult<()> {
+        let whole = self.whole(py, target)?;
+        let log_likelihood = self.rows.get().and_then(|rows| rows.log_likelihood.as_ref());
+        py.detach(|| whole.save(&dir, log_likelihood)).map_err(raise)
     }
 
     /// Everything as bytes and text, in the formats of the files: for pickling.
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
-        let posterior = self.0.posterior.to_bytes().map_err(raise)?;
-        let report = serde_json::to_string(&self.0.report).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let draws = rows(py, self.0.draws.values.clone(), self.0.draws.names.len())?;
-        Ok((PyBytes::new(py, &posterior), report, write_trace(&self.0.trace), draws, self.0.draws.component.clone()))
+        let posterior = self.kept.posterior.to_bytes().map_err(raise)?;
+        let report =
+            serde_json::to_string(&self.kept.report).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let draws = rows(py, self.kept.draws.values.clone(), self.kept.draws.names.len())?;
+        Ok((
+            PyBytes::new(py, &posterior),
+            report,
+            write_trace(&self.kept.trace),
+            draws,
+            self.kept.draws.component.clone(),
+        ))
     }
 
     /// The inverse of `parts`.
@@ -151,42 +127,42 @@ impl Record {
         let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
         let values = slice(&points(draws, "draws", names.len())?)?.to_vec();
         let draws = Draws { names, values, component };
-        Ok(Self(natmix_report::record::Record { posterior, report, trace: read_trace(trace), draws, formation: None }))
+        Ok(natmix_report::record::Record { posterior, report, trace: read_trace(trace), draws, formation: None }.into())
     }
 
     /// `report.json`.
     #[getter]
     fn report(&self) -> PyResult<String> {
-        serde_json::to_string(&self.0.report).map_err(|error| PyValueError::new_err(error.to_string()))
+        serde_json::to_string(&self.kept.report).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// What was remembered beside the mixture, as JSON.
     #[getter]
     fn details(&self) -> String {
-        self.0.posterior.details.to_string()
+        self.kept.posterior.details.to_string()
     }
 
     #[getter]
     fn mixture(&self) -> Mixture {
-        Mixture(self.0.posterior.mixture.clone())
+        Mixture(self.kept.posterior.mixture.clone())
     }
 
     #[getter]
     fn parameter_names(&self) -> Vec<String> {
-        self.0.draws.names.clone()
+        self.kept.posterior.parameter_names.clone()
     }
 
     /// Draws on the user's own scale, and the component that each came from.
     #[getter]
     fn draws<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        rows(py, self.0.draws.values.clone(), self.0.draws.names.len())
+        rows(py, self.kept.draws.values.clone(), self.kept.draws.names.len())
     }
 
     /// The trace by columns: iteration, evals, seconds, elbo, se, components.
     #[getter]
     fn trace<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let columns = PyDict::new(py);
-        let trace = &self.0.trace;
+        let trace = &self.kept.trace;
         columns.set_item("iteration", PyArray1::from_iter(py, trace.iter().map(|row| row.iteration)))?;
         columns.set_item("evals", PyArray1::from_iter(py, trace.iter().map(|row| row.evals)))?;
         columns.set_item("seconds", PyArray1::from_iter(py, trace.iter().map(|row| row.seconds)))?;
@@ -196,15 +172,17 @@ impl Record {
         Ok(columns)
     }
 
-    /// The page of the report.
-    fn html(&self, py: Python<'_>) -> String {
-        py.detach(|| page::page_html(&self.0.report, &self.0.trace, &self.0.draws, self.0.formation.as_ref()))
+    /// The page of the report, with figures of the rows if the target is at hand.
+    #[pyo3(signature = (target=None))]
+    fn html(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<String> {
+        let whole = self.whole(py, target)?;
+        Ok(py.detach(|| page::page_html(&whole.report, &whole.trace, &whole.draws, whole.formation.as_ref())))
     }
 
     /// Draws in the fitted space on the scale of a regression's own parameters.
     fn to_user_scale<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let memory = self.memory()?;
-        let d = self.0.posterior.mixture.dim();
+        let d = self.kept.posterior.mixture.dim();
         let z = points(z, "z", d)?;
         let mut values = vec![0.0; slice(&z)?.len()];
         for (z, out) in slice(&z)?.chunks_exact(d).zip(values.chunks_exact_mut(d)) {
@@ -224,13 +202,9 @@ impl Record {
         threads: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let memory = self.memory()?;
-        let z = points(z, "z", self.0.posterior.mixture.dim())?;
+        let z = points(z, "z", self.kept.posterior.mixture.dim())?;
         let z = slice(&z)?.to_vec();
-        let values = points(values, "the table", names.len())?;
-        let bad = |error: natmix_models::DataError| PyValueError::new_err(error.to_string());
-        let mut table = Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(bad)?;
-        table.levels = levels;
-        let rows_of_table = memory.encoding.encode(table).map_err(bad)?;
+        let rows_of_table = memory.encoding.encode(table(values, names, levels)?).map_err(wrong)?;
         let mut predictions = in_pool(py, threads, || {
             let draws = ModelDraws::new(memory.kind, rows_of_table.dim, &z)?;
             predict(&draws, Inputs::new(&rows_of_table.x, rows_of_table.dim, rows_of_table.offset.as_deref())?)
@@ -240,18 +214,75 @@ impl Record {
         }
         to_dict(py, predictions)
     }
+
+    /// Predictions of a network, averaged over draws of its weights.
+    #[pyo3(signature = (values, names, levels, draws, seed, threads))]
+    #[allow(clippy::too_many_arguments)]
+    fn predict_network<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Bound<'py, PyAny>,
+        names: Vec<String>,
+        levels: BTreeMap<usize, Vec<String>>,
+        draws: usize,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let posterior = &self.kept.posterior;
+        let memory: NetworkMemory = serde_json::from_value(posterior.details["network"].clone())
+            .map_err(|_| PyValueError::new_err("this posterior is not that of a network"))?;
+        let rows = memory.input.encode(table(values, names, levels)?).map_err(wrong)?;
+        // As many draws as asked for, over all components.
+        let each = draws.div_ceil(posterior.mixture.len()).max(1);
+        let averaging = if memory.points { Averaging::Means } else { Averaging::Draws { each, seed } };
+        let mut found =
+            in_pool(py, threads, || network::predict(&memory.network, &posterior.mixture, rows.x(), averaging))?;
+        let information = found.mutual_information();
+        let (centre, scale) = memory.input.outcome_scale();
+        found.predictions.rescale(centre, scale);
+        let result = to_dict(py, found.predictions)?;
+        if !information.is_empty() {
+            result.set_item("expected_entropy", PyArray1::from_vec(py, found.expected_entropy))?;
+            result.set_item("mutual_information", PyArray1::from_vec(py, information))?;
+        }
+        Ok(result)
+    }
+}
+
+impl From<natmix_report::record::Record> for Record {
+    fn from(kept: natmix_report::record::Record) -> Self {
+        Self { kept, rows: OnceLock::new() }
+    }
 }
 
 impl Record {
+    /// All there is to know: with figures of the rows, if there are rows and they were not measured before.
+    fn whole(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<natmix_report::record::Record> {
+        let mut whole = self.kept.clone();
+        let Some(study) = target.and_then(Target::study).filter(|_| whole.report.train.is_none()) else {
+            return Ok(whole);
+        };
+        if self.rows.get().is_none() {
+            let (q, seed) = (&whole.posterior.mixture, whole.report.seed);
+            let measured = in_pool(py, 0, || Predictive::measure(study, None, q, seed))?;
+            // Whoever came first has measured the same.
+            let _ = self.rows.set(measured);
+        }
+        if let Some(rows) = self.rows.get() {
+            rows.add_to(&mut whole.report);
+        }
+        Ok(whole)
+    }
+
     fn memory(&self) -> PyResult<Memory> {
-        serde_json::from_value(self.0.posterior.details["memory"].clone()).map_err(|_| {
+        serde_json::from_value(self.kept.posterior.details["memory"].clone()).map_err(|_| {
             PyValueError::new_err("this posterior is not that of a regression: there is nothing to predict")
         })
     }
 }
 
 /// Predictions as a dictionary of arrays.
-pub fn to_dict(py: Python<'_>, predictions: Predictions) -> PyResult<Bound<'_, PyDict>> {
+fn to_dict(py: Python<'_>, predictions: Predictions) -> PyResult<Bound<'_, PyDict>> {
     let result = PyDict::new(py);
     let put = |name: &str, values: Vec<f64>| result.set_item(name, PyArray1::from_vec(py, values));
     match predictions {

@@ -3,10 +3,17 @@
 use crate::arrays::{in_pool, points, rows, slice, vector};
 use crate::callable::{Callable, Gradient};
 use crate::compiled::Compiled;
-use crate::errors::raise;
+use crate::errors::{in_python, raise};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape};
 use natmix::targets::Spec;
-use natmix_models::{DesignOptions, Draws, OutcomeKind, Study, Table};
+use natmix_models::mlp::Mlp;
+use natmix_models::study::StudyError;
+use natmix_models::{Study, Table};
+use natmix_report::describe;
+use natmix_report::networks::data::Data;
+use natmix_report::networks::engine;
+use natmix_report::predictive::log_likelihood;
+use natmix_report::settings::{ModelKind, Settings};
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -27,6 +34,8 @@ pub struct Target {
     pub kind: Kind,
     /// Set to end a run at once.
     pub abort: Arc<AtomicBool>,
+    /// What the model adds to the settings of a fit.
+    pub settings: Settings,
 }
 
 /// The kinds of targets.
@@ -34,12 +43,19 @@ pub enum Kind {
     Callable(Callable),
     Compiled(Compiled),
     Study(Box<Study>),
+    Network(Box<Network>),
     Density { target: Box<dyn natmix::target::Target + Send>, init: (Vec<f64>, Vec<f64>), spec: serde_json::Value },
 }
 
+/// A network with its data.
+pub struct Network {
+    pub data: Data,
+    pub target: Mlp,
+}
+
 impl Target {
-    fn new(kind: Kind) -> Self {
-        Self { kind, abort: Arc::default() }
+    fn new(kind: Kind, settings: Settings) -> Self {
+        Self { kind, abort: Arc::default(), settings }
     }
 
     /// The target of the engine.
@@ -48,7 +64,16 @@ impl Target {
             Kind::Callable(target) => target,
             Kind::Compiled(target) => target,
             Kind::Study(target) => &**target,
+            Kind::Network(network) => &network.target,
             Kind::Density { target, .. } => target,
+        }
+    }
+
+    /// Evaluations of the function for each point that the engine counts: more than one where gradients are numerical.
+    pub fn calls_per_point(&self) -> u64 {
+        match &self.kind {
+            Kind::Callable(callable) if callable.gradient == Gradient::Numerical => 2 * callable.dim as u64 + 1,
+            _ => 1,
         }
     }
 
@@ -66,6 +91,27 @@ impl Target {
             Kind::Study(study) => Some(study),
             _ => None,
         }
+    }
+}
+
+/// A table from Python.
+pub fn table(values: &Bound<'_, PyAny>, names: Vec<String>, levels: BTreeMap<usize, Vec<String>>) -> PyResult<Table> {
+    let values = points(values, "the table", names.len())?;
+    let mut table = Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(wrong)?;
+    table.levels = levels;
+    Ok(table)
+}
+
+/// Columns that hold levels.
+fn categorical(table: &Table) -> Vec<String> {
+    table.levels.keys().filter_map(|column| table.names.get(*column).cloned()).collect()
+}
+
+/// An exception for data that make no sense.
+pub fn wrong(error: impl Into<StudyError>) -> PyErr {
+    match error.into() {
+        StudyError::Model(error) => raise(error),
+        error => PyValueError::new_err(in_python(&error.to_string())),
     }
 }
 
@@ -106,7 +152,7 @@ impl Target {
             gradient,
             abort: Arc::clone(&abort),
         };
-        Ok(Self { kind: Kind::Callable(callable), abort })
+        Ok(Self { kind: Kind::Callable(callable), abort, settings: Settings::default() })
     }
 
     /// A compiled function at an address, with the signature that nutpie uses; `owner` keeps it alive.
@@ -119,7 +165,7 @@ impl Target {
         // signature, and numba compiles to it; `owner` holds the compiled function.
         #[allow(unsafe_code)]
         let compiled = unsafe { Compiled::new(address, user_data, owner, names.len(), names) };
-        Ok(Self::new(Kind::Compiled(compiled)))
+        Ok(Self::new(Kind::Compiled(compiled), Settings::default()))
     }
 
     /// A regression: a table with named columns, the outcome among them.
@@ -140,29 +186,46 @@ impl Target {
         prior_sd: f64,
         noise_sd: Option<f64>,
     ) -> PyResult<Self> {
-        let kind = match kind {
-            "logistic" => OutcomeKind::Logistic,
-            "linear" => OutcomeKind::Linear,
-            "poisson" => OutcomeKind::Poisson,
-            "softmax" => OutcomeKind::Softmax,
-            other => return Err(PyValueError::new_err(format!("no model is called {other}"))),
+        let model = ModelKind::ALL.into_iter().find(|model| model.name() == kind);
+        let Some((model, kind)) = model.and_then(|model| Some((model, model.regression()?))) else {
+            return Err(PyValueError::new_err(format!("no regression is called {kind}")));
         };
-        let values = points(values, "the table", names.len())?;
-        let bad = |error: String| PyValueError::new_err(error);
-        let mut table =
-            Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(|error| bad(error.to_string()))?;
-        table.levels = levels;
-        let options = DesignOptions {
+        let table = table(values, names, levels)?;
+        let settings = Settings {
+            model: Some(model),
             outcome: Some(outcome),
+            categorical: categorical(&table),
+            weights,
             offset,
             exposure,
-            weights,
             standardize,
             intercept,
-            ..DesignOptions::default()
+            prior_sd,
+            noise_sd,
+            ..Settings::default()
         };
-        let study = Study::new(table, &options, kind, prior_sd, noise_sd).map_err(|error| bad(error.to_string()))?;
-        Ok(Self::new(Kind::Study(Box::new(study))))
+        let options = settings.design();
+        let study = Study::new(table, &options, kind, prior_sd, noise_sd).map_err(wrong)?;
+        Ok(Self::new(Kind::Study(Box::new(study)), settings))
+    }
+
+    /// A network: a table with named columns, the outcome among them, and settings in JSON.
+    #[staticmethod]
+    fn network(
+        values: &Bound<'_, PyAny>,
+        names: Vec<String>,
+        levels: BTreeMap<usize, Vec<String>>,
+        outcome: String,
+        settings: &str,
+    ) -> PyResult<Self> {
+        let table = table(values, names, levels)?;
+        let given: Settings =
+            serde_json::from_str(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let settings =
+            Settings { model: Some(ModelKind::Mlp), outcome: Some(outcome), categorical: categorical(&table), ..given };
+        let data = Data::of_table(table, &settings, None).map_err(wrong)?;
+        let target = engine::target(&settings, &data).map_err(raise)?;
+        Ok(Self::new(Kind::Network(Box::new(Network { data, target })), settings))
     }
 
     /// An analytic density from its JSON description.
@@ -171,7 +234,8 @@ impl Target {
         let json = serde_json::from_str(spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let spec = Spec::from_json(spec).map_err(raise)?;
         let target = spec.target().map_err(raise)?;
-        Ok(Self::new(Kind::Density { target, init: (spec.init.mean, spec.init.sd), spec: json }))
+        let settings = Settings { model: Some(ModelKind::Density), ..Settings::default() };
+        Ok(Self::new(Kind::Density { target, init: (spec.init.mean, spec.init.sd), spec: json }, settings))
     }
 
     /// Dimension of the space that is fitted.
@@ -186,10 +250,24 @@ impl Target {
         self.engine().parameter_names()
     }
 
+    /// A model with data in a line for people.
+    #[getter]
+    fn summary(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Study(study) => Some(describe::regression(study, None)),
+            Kind::Network(network) => Some(network.data.describe()),
+            _ => None,
+        }
+    }
+
     /// What was odd about the data.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.study().map_or_else(Vec::new, |study| study.warnings.clone())
+        match &self.kind {
+            Kind::Study(study) => study.warnings.clone(),
+            Kind::Network(network) => network.data.warnings.clone(),
+            _ => Vec::new(),
+        }
     }
 
     /// The prior in words.
@@ -258,14 +336,7 @@ impl Target {
         let Some(study) = self.study() else { return Ok(None) };
         let z = points(z, "z", self.engine().dim())?;
         let z = slice(&z)?.to_vec();
-        let (model, scale) = (&study.regression, study.memory.encoding.outcome.as_ref().map_or(1.0, |o| o.scale));
-        let values = in_pool(py, 0, || {
-            let rows = model.data().take(&(0..model.data().rows()).collect::<Vec<_>>())?;
-            let draws = Draws::new(model.kind(), rows.features(), &z)?;
-            let mut values = draws.log_likelihood((&rows).into(), rows.outcome())?;
-            values.iter_mut().for_each(|x| *x -= scale.ln());
-            Ok(values)
-        })?;
-        rows(py, values, model.data().rows()).map(Some)
+        let values = in_pool(py, 0, || log_likelihood(study, &z))?;
+        rows(py, values, study.regression.data().rows()).map(Some)
     }
 }

@@ -86,8 +86,13 @@ def test_density_and_warm_start_like_the_command_line(tmp_path):
     report = json.loads((tmp_path / "fit/report.json").read_text())
     post = natmix.fit(natmix.models.Density(spec), components=4, seed=2, max_evals=20000, progress=False)
     assert post.means.tolist() == [c["mean"] for c in report["components"]]
+    run("fit", "density", "--spec", tmp_path / "f.json", "--init-posterior", tmp_path / "fit", "--seed", 3, "--max-evals", 20000,
+        "--quiet", "--out", tmp_path / "again")  # fmt: skip
+    report = json.loads((tmp_path / "again/report.json").read_text())
     again = natmix.fit(natmix.models.Density(spec), start=post, seed=3, max_evals=20000)
-    assert again.components == 4 and (again.means != post.means).any()
+    assert again.means.tolist() == [c["mean"] for c in report["components"]]
+    fixed = natmix.fit(natmix.models.Density(spec), method="component-draws", start=post, seed=3, max_evals=20000)
+    assert fixed.components == 4 and (fixed.means != post.means).any()
 
 
 @needs_binary
@@ -101,6 +106,40 @@ def test_files_of_python_on_the_command_line(tmp_path):
     assert len(text) == 201 and float(text[1].split(",")[0]) == post.predict(X)["probability"][0]
     draws = run("sample", "--posterior", tmp_path / "fit", "-n", 5).splitlines()
     assert np.array([d.split(",") for d in draws[1:]], dtype=float).tolist() == post.sample(5).tolist()
+
+
+def without_timings(report):
+    """A report without what may differ: time, the file of the data, and its name in the sentence about it."""
+    report = json.loads(json.dumps(report).replace("t.csv, ", ""))
+    report["seconds"] = report["config"]["settings"]["data"] = None
+    return report
+
+
+@needs_binary
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_a_saved_folder_is_that_of_the_command_line(kind, tmp_path):
+    X, y = table(kind)
+    write_csv(tmp_path / "t.csv", X, y)
+    run("fit", kind, "--data", tmp_path / "t.csv", "--outcome", "y", "--components", 2, "--seed", 3, "--quiet",
+        "--out", tmp_path / "shell")  # fmt: skip
+    post = natmix.fit(MODELS[kind](X, y, names=["a", "b", "c"]), components=2, seed=3)
+    post.save(tmp_path / "python")
+    shell, python = (json.loads((tmp_path / way / "report.json").read_text()) for way in ("shell", "python"))
+    assert python["train"]["rows"] == 200 and python["loo"]["p_loo"] > 0
+    assert without_timings(python) == without_timings(shell)
+    files = {str(f.relative_to(tmp_path / "shell")) for f in (tmp_path / "shell").rglob("*") if f.is_file()}
+    assert files == {str(f.relative_to(tmp_path / "python")) for f in (tmp_path / "python").rglob("*") if f.is_file()}
+    for name in [name for name in files if name.startswith("draws.zarr")]:
+        assert (tmp_path / "shell" / name).read_bytes() == (tmp_path / "python" / name).read_bytes(), name
+    # What differs is the name of the file: with it, the settings repeat the fit.
+    run("fit", "--config", tmp_path / "python/config.toml", "--data", tmp_path / "t.csv", "--quiet", "--out", tmp_path / "again")
+    again = json.loads((tmp_path / "again/report.json").read_text())
+    assert without_timings(again) == without_timings(shell)
+    # Saved once more without its target: all figures stay.
+    natmix.load(tmp_path / "python").save(tmp_path / "copy")
+    assert json.loads((tmp_path / "copy/report.json").read_text()) == python
+    assert (tmp_path / "copy/config.toml").read_text() == (tmp_path / "python/config.toml").read_text()
 
 
 def test_save_load_and_pickle(tmp_path):
@@ -153,6 +192,7 @@ def test_arviz_has_rows(tmp_path):
     assert "log_p" not in again["sample_stats"] and (again["posterior"]["a"] == tree["posterior"]["a"]).all()
 
 
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
 def test_arviz_of_old(monkeypatch):
     arviz = pytest.importorskip("arviz")
     if not hasattr(arviz, "InferenceData"):
@@ -249,3 +289,42 @@ def test_german_credit_against_its_reference():
     post = natmix.fit(natmix.models.Logistic(X, y, prior_sd=10.0))
     assert post.trusted and post.k_hat < 0.7
     assert 0.7 < ((post.predict(X)["probability"] > 0.5) == y).mean() < 0.85
+
+
+def test_numbers_in_an_array_of_objects_are_numbers():
+    X, y = table("logistic")
+    assert natmix.models.Logistic(X.astype(object), y).dim == 4
+    levels = np.array([["a", 1.0], ["b", 2.0], ["a", 3.0], ["b", 5.0]], dtype=object)
+    assert natmix.models.Logistic(levels, [0, 1, 1, 0]).parameter_names() == ["(intercept)", "x0=b", "x1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        (dict(seed=-1), ValueError, "seed must be a whole number from 0 on, not -1"),
+        (dict(seed=None), ValueError, "seed must be a whole number"),
+        (dict(threads=1.5), ValueError, "threads must be a whole number"),
+        (dict(max_evals="many"), ValueError, "max_evals must be a whole number"),
+        (dict(tolerance=0), ValueError, "`tolerance`: 0 is not a positive number"),
+        (dict(init=3.0), TypeError, r"init must be a pair \(mean, sd\)"),
+        (dict(init=([0.0, 0.0], 1.0)), ValueError, r"init mean has shape \(2,\), expected a number or \(4,\)"),
+        (dict(start=3), TypeError, "start must be a natmix.Posterior"),
+        (dict(components=20_000), ValueError, "20000 is more than 10000"),
+    ],
+)
+def test_bad_settings_are_named(settings, error, words):
+    X, y = table("logistic")
+    with pytest.raises(error, match=words):
+        natmix.fit(natmix.models.Logistic(X, y), **settings)
+
+
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_messages_speak_python():
+    X, y = table("logistic")
+    with pytest.raises(ValueError, match="only one row.*standardize=False"):
+        natmix.models.Linear(X[:1], y[:1])
+    post = natmix.fit(natmix.models.Logistic(X, y), components=1, max_evals=1e4)
+    with pytest.raises(ValueError, match=r"one row of 3 columns is \[\[...\]\]"):
+        post.predict(X[0])
+    with pytest.raises(ValueError, match="prior_sd must be a positive number, not 'wide'"):
+        natmix.models.Logistic(X, y, prior_sd="wide")

@@ -71,8 +71,7 @@ def pymc_target(name):
 
 CASES = [
     ("non-centred", "eight_schools", dict()),
-    # A funnel: its neck takes more evaluations than the default allows.
-    ("centred", "eight_schools", dict(max_evals=500_000)),
+    ("centred", "eight_schools", dict()),
     ("seven", "seven_points", dict()),
     ("phases", "phases", dict()),
 ]

@@ -27,9 +27,16 @@ def test_terminals(monkeypatch, terminal, progress, shown):
     monkeypatch.setattr(sys, "stderr", stream)
     natmix.fit(slow, dim=2, components=2, tolerance=1e-300, max_seconds=0.6, progress=progress)
     text = stream.getvalue()
-    assert ("ELBO" in text and "evaluations" in text) == shown
+    assert (("looking for modes" in text or "ELBO" in text) and "evaluations" in text) == shown
     if shown:
         assert text.endswith("\r\x1b[2K"), "the line is taken off the screen"
+
+
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_iterations_are_shown(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    natmix.fit(slow, dim=2, method="component-draws", components=1, tolerance=1e-300, max_seconds=0.6)
+    assert "ELBO" in sys.stderr.getvalue() and "1 component " in sys.stderr.getvalue()
 
 
 def test_an_error_while_showing_comes_back(monkeypatch):

@@ -3,7 +3,9 @@
 pub mod mlp;
 pub mod reproduce;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use natmix_report::settings::ModelKind;
 use std::path::PathBuf;
 
 /// Posteriors as mixtures of Gaussians, with an ELBO, an error and a plain verdict.
@@ -66,36 +68,21 @@ pub enum Command {
     Man,
 }
 
-/// What can be fitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ModelKind {
-    /// Outcome 0 or 1
-    Logistic,
-    /// Outcome a number, with unknown noise unless --noise-sd
-    Linear,
-    /// Outcome a count
-    Poisson,
-    /// Outcome one of several classes
-    Softmax,
-    /// A Bayesian neural network; outcome 0 or 1, classes or a number
-    Mlp,
-    /// An analytic target from --spec
-    Density,
-}
-
-impl ModelKind {
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            ModelKind::Logistic => "logistic",
-            ModelKind::Linear => "linear",
-            ModelKind::Poisson => "poisson",
-            ModelKind::Softmax => "softmax",
-            ModelKind::Mlp => "mlp",
-            ModelKind::Density => "density",
-        }
-    }
+/// Names of the models, each with its help.
+fn models() -> impl TypedValueParser<Value = ModelKind> {
+    let help = |model: ModelKind| match model {
+        ModelKind::Logistic => "Outcome 0 or 1",
+        ModelKind::Linear => "Outcome a number, with unknown noise unless --noise-sd",
+        ModelKind::Poisson => "Outcome a count",
+        ModelKind::Softmax => "Outcome one of several classes",
+        ModelKind::Mlp => "A Bayesian neural network; outcome 0 or 1, classes or a number",
+        ModelKind::Density => "An analytic target from --spec",
+    };
+    let values = ModelKind::ALL.map(|model| PossibleValue::new(model.name()).help(help(model)));
+    PossibleValuesParser::new(values).try_map(|name| {
+        let found = ModelKind::ALL.into_iter().find(|model| model.name() == name);
+        found.ok_or_else(|| format!("no model is called {name}"))
+    })
 }
 
 /// `natmix demo`.
@@ -135,6 +122,7 @@ pub struct BenchArgs {
 #[command(allow_negative_numbers = true)]
 pub struct FitArgs {
     /// Model; may stand in --config instead
+    #[arg(value_parser = models())]
     pub model: Option<ModelKind>,
 
     /// Table to fit: .csv or .csv.gz with a header; or a folder of images in MNIST's layout (mlp)

@@ -1,10 +1,10 @@
-//! `--trace-frames`: from an observer of the run to `frames.json`.
+//! `--trace-frames`: from an observer of the run to how the mixture formed.
 
 use crate::commands::fit::files;
 use crate::folder::Folder;
 use crate::problem::Problem;
 use crate::report::formation::Formation;
-use crate::report::record::{read_frames, write_frames};
+use crate::report::record::read_frames;
 use crate::settings::Settings;
 use anyhow::Result;
 use natmix::Fitted;
@@ -29,8 +29,8 @@ impl Filming {
         Ok(Some(Self { film: Film::new(most), earlier, most }))
     }
 
-    /// Adds the result to what was seen and writes it for publishing. `before` counts evaluations ahead of the run.
-    pub fn finish(self, out: &Folder, problem: &Problem, fitted: &Fitted, before: u64) -> Result<Formation> {
+    /// Adds the result to what was seen. `before` counts evaluations ahead of the run.
+    pub fn finish(self, problem: &Problem, fitted: &Fitted, before: u64) -> Formation {
         let mut frames = self.film.into_frames();
         frames.iter_mut().for_each(|frame| frame.evals += before);
         let last = Frame {
@@ -39,9 +39,7 @@ impl Filming {
             elbo: fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |diagnostics| diagnostics.elbo.mean),
             mixture: fitted.mixture.clone(),
         };
-        let formation = Formation::new(problem.target(), &frames, &last, self.earlier, self.most);
-        out.write(files::FRAMES, write_frames(&formation).as_bytes())?;
-        Ok(formation)
+        Formation::new(problem.target(), &frames, &last, self.earlier, self.most)
     }
 }
 

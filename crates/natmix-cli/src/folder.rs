@@ -43,13 +43,6 @@ impl Folder {
         self.stage.join(name)
     }
 
-    /// Writes a file for [`Folder::publish`] to move.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let written =
-            File::create(self.staged(name)).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-        written.with_context(|| format!("cannot write {}", self.path(name).display()))
-    }
-
     /// Takes back what a failed run has begun; what was there before stays.
     pub fn discard(&self) {
         let _ = fs::remove_dir_all(&self.stage);
@@ -125,7 +118,7 @@ mod tests {
         let _ = fs::remove_dir_all(&dir);
         let fill = |text: &str| {
             let folder = Folder::open(&dir, ".part", false).unwrap();
-            folder.write("a", text.as_bytes()).unwrap();
+            fs::write(folder.staged("a"), text).unwrap();
             fs::create_dir(folder.staged("b")).unwrap();
             fs::write(folder.staged("b/c"), text).unwrap();
             folder

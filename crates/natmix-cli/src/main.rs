@@ -6,11 +6,9 @@ mod commands;
 mod film;
 mod folder;
 mod memory;
-mod networks;
 mod problem;
 mod progress;
 mod settings;
-mod start;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};

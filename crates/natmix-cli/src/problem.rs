@@ -1,13 +1,14 @@
 //! What is fitted: an analytic density, or a regression with its data. Read and checked before anything is written.
 
-use crate::args::ModelKind;
 use crate::memory;
-use crate::settings::Settings;
+use crate::settings::{ModelKind, Settings};
 use anyhow::{Context, Result, bail};
+use natmix::choices::About;
 use natmix::target::Target;
 use natmix::targets::Spec;
 use natmix_models::table::TableFile;
 use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Observations, OutcomeKind, Study, Table};
+use natmix_report::describe;
 use std::path::Path;
 
 /// A target with all that is known about it.
@@ -65,33 +66,11 @@ impl Problem {
     fn regression(model: ModelKind, settings: &Settings) -> Result<Self> {
         let path = settings.data.as_deref().with_context(|| format!("{} needs --data FILE", model.name()))?;
         let outcome = settings.outcome.clone().with_context(|| format!("{} needs --outcome COL", model.name()))?;
-        let options = DesignOptions {
-            outcome: Some(outcome.clone()),
-            offset: settings.offset.clone(),
-            exposure: settings.exposure.clone(),
-            weights: settings.weights.clone(),
-            standardize: settings.standardize,
-            intercept: settings.intercept,
-            ..DesignOptions::default()
-        };
-        let kind = match model {
-            ModelKind::Logistic => OutcomeKind::Logistic,
-            ModelKind::Linear => OutcomeKind::Linear,
-            ModelKind::Poisson => OutcomeKind::Poisson,
-            ModelKind::Softmax => OutcomeKind::Softmax,
-            ModelKind::Mlp => bail!("a network is no regression"),
-            ModelKind::Density => bail!("a density has no outcome"),
-        };
-        let study = study(path, settings, &options, kind)?;
-        let (encoding, kind) = (&study.memory.encoding, study.memory.kind);
-        let (dim, rows) = (encoding.dim(), study.num_rows().unwrap_or(0));
+        let kind = model.regression().with_context(|| format!("{} is no regression", model.name()))?;
+        let study = study(path, settings, &settings.design(), kind)?;
+        let encoding = &study.memory.encoding;
         let test = settings.test.as_deref().map(|path| test_rows(path, encoding, &outcome)).transpose()?;
-        let summary = format!(
-            "a {} regression of `{outcome}` on {dim} coefficient{} ({}, {rows} rows)",
-            kind.name(),
-            if dim == 1 { "" } else { "s" },
-            name_of(path)
-        );
+        let summary = describe::regression(&study, Some(&name_of(path)));
         Ok(Problem::Regression(Box::new(Data { study, test, summary })))
     }
 
@@ -104,7 +83,7 @@ impl Problem {
     }
 
     /// Where a start may be drawn from: mean and standard deviation.
-    pub fn init(&self) -> (&[f64], &[f64]) {
+    fn init(&self) -> (&[f64], &[f64]) {
         match self {
             Problem::Density { init, .. } => (&init.0, &init.1),
             Problem::Regression(_) => (&[0.0], &[1.0]),
@@ -125,6 +104,12 @@ impl Problem {
             Problem::Density { summary, .. } => summary,
             Problem::Regression(data) => &data.summary,
         }
+    }
+
+    /// What the engine's settings must know about it.
+    pub fn about(&self) -> About<'_> {
+        let (target, init) = (self.target(), self.init());
+        About { dim: target.dim(), rows: target.num_rows(), init, ..About::default() }
     }
 
     /// The data, if there are any.

@@ -1,8 +1,15 @@
 //! A progress bar on standard error, hidden off a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use natmix::Error;
 use natmix::observe::{Iteration, Observer, Searching};
+use natmix_models::mlp::train::Optimiser;
+use natmix_report::networks::train::Training;
+use natmix_report::networks::training::{EpochRow, Watch};
+use std::fs::File;
+use std::io::Write;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Shows ELBO, components, evaluations a second and time while a fit runs.
@@ -41,7 +48,7 @@ impl Observer for Bar {
         ControlFlow::Continue(())
     }
 
-    fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, natmix::Error> {
+    fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
         self.0.set_position(it.evals);
         let rate = it.evals as f64 / it.seconds.max(1e-9);
         self.0.set_message(format!(
@@ -52,5 +59,48 @@ impl Observer for Bar {
             if it.mixture.len() == 1 { "" } else { "s" },
         ));
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Shows how training goes on, and writes a line an epoch to the trace.
+pub struct EpochBar {
+    bar: ProgressBar,
+    trace: File,
+    path: PathBuf,
+    epochs: usize,
+    /// Plain networks have no ELBO.
+    plain: bool,
+}
+
+impl EpochBar {
+    /// A bar; `quiet` hides it. `trace` is the open file at `path`.
+    pub fn new(quiet: bool, training: &Training<'_>, trace: File, path: PathBuf) -> Self {
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(training.steps()) };
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}  {elapsed} (left {eta})") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, trace, path, epochs: training.config.epochs, plain: training.config.optimiser == Optimiser::Adam }
+    }
+
+    /// Takes the bar off the screen.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Watch for EpochBar {
+    fn step(&mut self, iteration: u64) {
+        self.bar.set_position(iteration);
+    }
+
+    fn epoch(&mut self, row: &EpochRow) -> Result<(), Error> {
+        let validation = row.validation_nll.map_or(String::new(), |nll| format!("  validation {nll:.4}"));
+        let elbo = if self.plain { String::new() } else { format!("  ELBO {:.0}", row.row.elbo) };
+        let (epoch, nll) = (row.epoch, row.train_nll);
+        self.bar.set_message(format!("epoch {epoch}/{}{elbo}  train {nll:.4}{validation}", self.epochs));
+        let line = serde_json::to_string(row).map_err(std::io::Error::from);
+        line.and_then(|line| writeln!(self.trace, "{line}"))
+            .map_err(|source| Error::Io { file: self.path.display().to_string(), source })
     }
 }

@@ -218,7 +218,7 @@ fn options_that_make_no_sense() {
         ("--exposure a", "--exposure goes with poisson"),
         ("--components many", "--components: many is neither auto nor a number"),
         ("--components 0", "--components: must be at least 1"),
-        ("--components 10001", "--components 10001 is more than 10000"),
+        ("--components 10001", "--components: 10001 is more than 10000"),
         ("--components -3", "neither auto nor a number"),
         ("--draws-per-component 100000000", "--draws-per-component: 100000000 is more than"),
         ("--components 100 --draws-per-component 10000000", "do not fit into memory"),

@@ -27,6 +27,7 @@ pub mod scores;
 pub mod softmax;
 mod source;
 pub mod splits;
+pub mod start;
 pub mod study;
 pub mod table;
 

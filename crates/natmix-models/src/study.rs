@@ -1,7 +1,7 @@
 //! A table and a regression of one of its columns: what command line and Python both fit.
 //!
 //! The posterior lives on the scale that is fitted (features centred and scaled, unless told otherwise); as a target a study
-//! reports its parameters on the user's own.
+//! reports its parameters on the user's own, and its density is that of the outcome as given.
 //!
 //! ```
 //! use natmix::target::Target;
@@ -35,6 +35,7 @@ pub struct Study {
     pub memory: Memory,
     /// What was odd about the data, but no error.
     pub warnings: Vec<String>,
+    log_scale: f64,
 }
 
 /// What a posterior must remember to predict.
@@ -123,8 +124,21 @@ impl Study {
         if let (Kind::Softmax { .. }, Some(levels)) = (kind, levels) {
             regression = regression.with_class_names(levels)?;
         }
-        Ok(Self { regression, memory: Memory { kind, encoding }, warnings })
+        let scale = encoding.outcome.as_ref().map_or(1.0, |outcome| outcome.scale);
+        let log_scale = if scale == 1.0 { 0.0 } else { -scale.ln() * total_weight(regression.data())? };
+        Ok(Self { regression, memory: Memory { kind, encoding }, warnings, log_scale })
     }
+
+    /// What the log density of all outcomes as given has beside that of the outcomes as fitted.
+    pub fn log_scale(&self) -> f64 {
+        self.log_scale
+    }
+}
+
+fn total_weight(data: &Dataset) -> Result<f64, Error> {
+    let mut total = 0.0;
+    data.blocks(Rows::All, &mut Scratch::default(), |block, _| total += block.total_weight())?;
+    Ok(total)
 }
 
 /// Outcomes with unknown noise are standardised too, if anything is.
@@ -147,7 +161,10 @@ impl Target for Study {
         self.regression.target().dim()
     }
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        self.regression.target().eval(rows, z, out, scratch)
+        let EvalOut { log_p, grad, curv } = out;
+        self.regression.target().eval(rows, z, EvalOut { log_p: &mut *log_p, grad, curv }, scratch)?;
+        log_p.iter_mut().for_each(|log_p| *log_p += self.log_scale);
+        Ok(())
     }
     fn is_log_concave(&self) -> bool {
         self.regression.target().is_log_concave()
@@ -163,5 +180,29 @@ impl Target for Study {
     }
     fn to_parameters(&self, z: &[f64], parameters: &mut [f64]) {
         self.memory.to_user_scale(z, parameters);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Outcomes ten times as large have a density that is `10^-n` of it, at the same coefficients on the fitted scale.
+    #[test]
+    fn the_density_is_that_of_the_outcome_as_given() {
+        let log_p = |factor: f64, shift: f64| {
+            let rows = [[0.3, 1.2, 2.0], [1.1, -0.7, 1.0], [-0.4, 0.2, 3.0], [2.0, 3.1, 0.5]];
+            let values = rows.iter().flat_map(|[x, y, w]| [*x, factor * y + shift, *w]).collect();
+            let names = ["x", "y", "w"].map(String::from).to_vec();
+            let table = Table::from_values("memory", names, values).unwrap();
+            let options =
+                DesignOptions { outcome: Some("y".into()), weights: Some("w".into()), ..DesignOptions::default() };
+            let study = Study::new(table, &options, OutcomeKind::Linear, 2.5, None).unwrap();
+            let (z, mut log_p) = (vec![0.1; study.dim()], [0.0]);
+            let out = EvalOut { log_p: &mut log_p, grad: None, curv: None };
+            study.eval(Rows::All, Points::new(&z, z.len()), out, &mut Scratch::default()).unwrap();
+            log_p[0]
+        };
+        assert!((log_p(10.0, 3.0) - log_p(1.0, 0.0) + 6.5 * 10f64.ln()).abs() < 1e-9);
     }
 }

@@ -1,13 +1,17 @@
-//! What a fit reports: `report.json`, the pictures and the page made from it, and the draws as a Zarr store.
+//! What a fit is told and what it reports: its settings, `report.json`, the pictures and the page made from it, and the draws as a Zarr store.
 #![forbid(unsafe_code)]
 
+pub mod describe;
 pub mod figure;
 mod figures;
 pub mod formation;
 pub mod html;
+pub mod networks;
 pub mod number;
 pub mod page;
+pub mod predictive;
 pub mod record;
+pub mod settings;
 pub mod summary;
 pub mod zarr;
 

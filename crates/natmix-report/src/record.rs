@@ -1,12 +1,14 @@
 //! All that is kept of a fit, as files in a folder: read back as it was written.
 
 use crate::formation::Formation;
+use crate::settings::Settings;
 use crate::{Draws, Report, page, zarr};
 use natmix::Error;
 use natmix::observe::TraceRow;
 use natmix::save::Posterior;
 use serde_json::json;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 
 /// Names of the files in the folder of a fit.
@@ -44,24 +46,33 @@ impl Record {
     /// Writes everything into a folder, the page with its pictures included. The posterior comes last: a folder that has
     /// one is complete.
     pub fn save(&self, dir: &Path, log_likelihood: Option<&(usize, Vec<f64>)>) -> Result<(), Error> {
-        let io = |name: &str| {
-            let file = dir.join(name).display().to_string();
-            move |source: std::io::Error| Error::Io { file, source }
-        };
-        fs::create_dir_all(dir).map_err(io(""))?;
+        fs::create_dir_all(dir).map_err(|source| Error::Io { file: dir.display().to_string(), source })?;
+        write(dir, files::TRACE, &write_trace(&self.trace))?;
+        self.save_beside_trace(dir, log_likelihood)
+    }
+
+    /// The same where a folder is there that holds the trace already.
+    pub fn save_beside_trace(&self, dir: &Path, log_likelihood: Option<&(usize, Vec<f64>)>) -> Result<(), Error> {
+        let other =
+            |name: &str, source: std::io::Error| Error::Io { file: dir.join(name).display().to_string(), source };
         store(&self.draws, log_likelihood).write(&dir.join(files::DRAWS))?;
-        let report = serde_json::to_string_pretty(&self.report).map_err(|error| io(files::REPORT)(error.into()))?;
-        fs::write(dir.join(files::REPORT), report).map_err(io(files::REPORT))?;
-        fs::write(dir.join(files::TRACE), write_trace(&self.trace)).map_err(io(files::TRACE))?;
+        // The command line can repeat only what it has a name for.
+        if let Ok(settings) = serde_json::from_value::<Settings>(self.posterior.details["settings"].clone())
+            && settings.model.is_some()
+        {
+            let text = toml::to_string_pretty(&settings).map_err(|e| other(files::CONFIG, std::io::Error::other(e)))?;
+            write(dir, files::CONFIG, &text)?;
+        }
+        let report = serde_json::to_string_pretty(&self.report).map_err(|error| other(files::REPORT, error.into()))?;
+        write(dir, files::REPORT, &report)?;
         let formation = self.formation.as_ref();
         match formation {
-            Some(formation) => {
-                fs::write(dir.join(files::FRAMES), write_frames(formation)).map_err(io(files::FRAMES))?
-            }
+            Some(formation) => write(dir, files::FRAMES, &write_frames(formation))?,
             // What an earlier fit left here would be taken for this one's.
-            None => page::remove(&dir.join(files::FRAMES)).map_err(io(files::FRAMES))?,
+            None => page::remove(&dir.join(files::FRAMES)).map_err(|error| other(files::FRAMES, error))?,
         }
-        page::write_page(dir, &self.report, &self.trace, &self.draws, formation).map_err(io("report.html"))?;
+        page::write_page(dir, &self.report, &self.trace, &self.draws, formation)
+            .map_err(|error| other("report.html", error))?;
         self.posterior.save(&dir.join(files::POSTERIOR))
     }
 
@@ -95,6 +106,14 @@ pub fn read_frames(dir: &Path) -> Result<Option<Formation>, Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::Io { file, source }),
     }
+}
+
+/// Writes a file and waits until it is on the disk.
+fn write(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
+    let path = dir.join(name);
+    File::create(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .map_err(|source| Error::Io { file: path.display().to_string(), source })
 }
 
 /// Reads `report.json`.

@@ -16,13 +16,7 @@ pub fn draws(target: &dyn Target, q: &Mixture, n: usize, seed: u64) -> (Draws, V
     for (z, out) in z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
         target.to_parameters(z, out);
     }
-    let component = z
-        .chunks_exact(d)
-        .map(|z| {
-            let resp = q.log_responsibilities(z);
-            (0..resp.len()).max_by(|&a, &b| resp[a].total_cmp(&resp[b])).unwrap_or(0)
-        })
-        .collect();
+    let component = q.most_likely(&z);
     (Draws { names, values, component }, z)
 }
 

@@ -164,7 +164,8 @@ impl Config {
                 } else {
                     ""
                 };
-                return fail(setting, format!("{x} is not in (0, {most}]{unset}"));
+                let range = if most == f64::MAX { "a positive number".into() } else { format!("in (0, {most}]") };
+                return fail(setting, format!("{x} is not {range}{unset}"));
             }
         }
         for (setting, x) in [("momentum", self.momentum), ("decay", self.decay)] {

@@ -133,6 +133,8 @@ proptest! {
         let log_resp = q.log_responsibilities(&z);
         prop_assert!(log_sum_exp(&log_resp).abs() < 1e-12, "{:?}", log_resp);
         prop_assert!(log_resp.iter().all(|r| *r <= 1e-12));
+        let [winner] = q.most_likely(&z)[..] else { panic!("one point has one component") };
+        prop_assert!(log_resp.iter().all(|r| *r <= log_resp[winner] + 1e-12));
     }
 
     #[test]

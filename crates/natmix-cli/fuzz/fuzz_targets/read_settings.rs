@@ -1,18 +1,9 @@
 //! Arbitrary text is refused, or makes settings that are the same once written and read again, and an engine's or an error.
 #![no_main]
 
-// The command line is a program without a library: its settings are compiled in here.
-#[allow(dead_code)]
-#[path = "../../src"]
-mod source {
-    pub mod args;
-    pub mod settings;
-}
-
 use libfuzzer_sys::fuzz_target;
-// The settings look for the arguments here.
-use source::{args, settings};
-use settings::Settings;
+use natmix::choices::About;
+use natmix_report::settings::Settings;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -21,11 +12,12 @@ fuzz_target!(|bytes: &[u8]| {
     let mut again: Settings = toml::from_str(&written).expect("what was written can be read");
     // What changes no result is not written.
     (again.out, again.threads, again.stream) = (settings.out.clone(), settings.threads, settings.stream);
+    again.trace_frames = settings.trace_frames;
     // A NaN is no equal of itself.
     if !format!("{settings:?}").contains("NaN") {
         assert_eq!(again, settings);
     }
     for (dim, rows) in [(1, None), (500, Some(1000))] {
-        let _ = settings.engine(dim, rows, (&[0.0], &[1.0]));
+        let _ = settings.engine(&About { dim, rows, ..About::default() });
     }
 });

@@ -9,7 +9,7 @@ mod rows;
 mod truth;
 
 use crate::args::BenchArgs;
-use crate::settings::Settings;
+use crate::settings::{Settings, as_option};
 use crate::{folder, memory};
 use anyhow::{Context, Result, bail};
 use natmix::Fit;
@@ -92,7 +92,7 @@ fn run_row(row: &Row, data: &Path, args: &BenchArgs) -> Result<Outcome> {
     let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
     for seed in 1..=args.seeds {
         let settings = Settings { seed, threads: args.threads, ..settings.clone() };
-        let mut config = settings.engine(target.dim(), target.num_rows(), problem.init())?;
+        let mut config = settings.engine(&problem.about()).map_err(as_option)?;
         config.diagnostic_draws = 0;
         let mut reach = Reach::new(row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();

@@ -9,8 +9,8 @@ mod methods;
 mod page;
 mod picture;
 
-use super::fit_mlp::random_start;
 use crate::args::DemoArgs;
+use crate::report::networks::engine::random_start;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{Grid, Measured};

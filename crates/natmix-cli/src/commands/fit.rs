@@ -1,25 +1,24 @@
 //! `natmix fit`: from settings to files.
 
-use crate::args::{FitArgs, ModelKind};
+use crate::args::FitArgs;
 use crate::film::{self, Filming};
 use crate::folder::{self, Folder};
 use crate::problem::Problem;
 use crate::progress::Bar;
+use crate::report::describe::Subject;
 use crate::report::formation::Formation;
-use crate::report::record::{read_trace, store};
-use crate::report::summary;
-use crate::report::{self, Component, Estimate, Evals, Loo, Model, Report, Scores, Stop};
-use crate::settings::Settings;
-use crate::start::from_sample;
+use crate::report::predictive::Predictive;
+use crate::report::record::{Record, read_trace};
+use crate::report::{Report, summary};
+use crate::settings::{self, ModelKind, Settings, as_option};
 use anyhow::{Context, Result, bail};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
 use natmix::observe::{Cancel, Observer, TraceRow, TraceWriter};
 use natmix::save::Posterior;
 use natmix::stop::StopReason;
-use natmix::{Fit, Fitted, Method};
-use natmix_models::loo::loo;
-use natmix_models::{Dataset, Draws as ModelDraws, Scored, score};
+use natmix::{Fit, Fitted};
+use natmix_models::start::from_sample;
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{LineWriter, Write};
@@ -29,19 +28,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Iterations between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 100;
-/// Draws for scores and leave-one-out, at most and at least.
-const PREDICTIVE_DRAWS: usize = 1_000;
-const FEWEST_PREDICTIVE_DRAWS: usize = 100;
-/// Products of draws and rows that scores and leave-one-out may take each.
-const PREDICTIVE_TERMS: usize = 20_000_000;
-/// Draws below which leave-one-out has no tail to smooth.
-const FEWEST_TO_SMOOTH: usize = 200;
-/// Log likelihoods, rows times draws, that are kept in draws.zarr.
-const KEPT_LOG_LIKELIHOODS: usize = 5_000_000;
-
 /// Names of the files in the folder of a fit.
 pub mod files {
-    pub use crate::report::record::files::{CONFIG, DRAWS, FRAMES, POSTERIOR, REPORT, TRACE};
+    pub use crate::report::record::files::{DRAWS, FRAMES, POSTERIOR, REPORT, TRACE};
     pub const CHECKPOINT: &str = "checkpoint.safetensors";
     /// Folder of what is not complete yet.
     pub const STAGE: &str = ".part";
@@ -49,19 +38,16 @@ pub mod files {
 
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
-    let settings = Settings::resolve(args)?;
+    let settings = settings::resolve(args)?;
     if settings.model == Some(ModelKind::Mlp) {
         return super::fit_mlp::run(args, &settings);
     }
     let problem = Problem::load(&settings)?;
     let target = problem.target();
-    let mut config = settings.engine(target.dim(), target.num_rows(), problem.init())?;
+    let mut config = settings.engine(&problem.about()).map_err(as_option)?;
     let start = settings.init_posterior.as_deref().map(|dir| load_start(dir, target.dim())).transpose()?;
     if let Some(start) = &start {
-        config.covariance = start.shape();
-        if config.method != Method::Auto {
-            config.components = start.len();
-        }
+        settings::start_at(&mut config, start);
     }
     if let Some(data) = problem.data()
         && !args.quiet
@@ -106,20 +92,18 @@ fn fit_into(
     let mut trace = TraceWriter::new(&mut trace_file, out.path(files::TRACE).display().to_string());
     let mut bar = Bar::new(args.quiet, settings.max_evals);
     let mut checkpoints = Checkpointer::new(out.staged(files::CHECKPOINT), CHECKPOINT_EVERY);
-
     let mut filming = Filming::new(settings, out, resumed.is_some())?;
 
     let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
     let sample = match problem.data() {
         // Again for a resumed run, whose evaluations are to be those of an unbroken one.
-        Some(data) if !chosen => from_sample(data, &config, &mut cancel)?,
+        Some(data) if !chosen => from_sample(&data.study, &config, &mut cancel)?,
         _ => None,
     };
     let before = sample.as_ref().map_or(0, |sample| sample.evals);
     if let Some(sample) = &sample {
-        config.trust_region = sample.trust_region;
+        sample.prepare(&mut config);
     }
-    config.max_evals = config.max_evals.map(|most| most.saturating_sub(before).max(1));
     let mut fit = Fit::new(problem.target(), config);
     if let Some(state) = resumed {
         fit = fit.resume(state);
@@ -137,7 +121,7 @@ fn fit_into(
     fitted.evals += before;
     bar.finish();
     let interrupted = fitted.stop.reason == StopReason::Cancelled;
-    if let Some(error) = fitted.observer_error {
+    if let Some(error) = fitted.observer_error.take().or(fitted.diagnostics_error.take()) {
         return Err(error.into());
     }
     // Dropping a buffer would pass over what its last write says.
@@ -148,10 +132,11 @@ fn fit_into(
     } else {
         let _ = fs::remove_file(out.staged(files::CHECKPOINT));
     }
-    let formation = filming.map(|filming| filming.finish(out, problem, &fitted, before)).transpose()?;
-    let report = write_results(out, problem, settings, &fitted, formation.as_ref())?;
+    let formation = filming.map(|filming| filming.finish(problem, &fitted, before));
+    let filmed = formation.is_some();
+    let report = write_results(out, problem, settings, &fitted, formation)?;
     out.publish()?;
-    if formation.is_none() {
+    if !filmed {
         film::remove_stale(out);
     }
     if !interrupted {
@@ -243,121 +228,35 @@ fn write_results(
     problem: &Problem,
     settings: &Settings,
     fitted: &Fitted,
-    formation: Option<&Formation>,
+    formation: Option<Formation>,
 ) -> Result<Report> {
     let (target, q) = (problem.target(), &fitted.mixture);
-    let (draws, z) = summary::draws(target, q, summary::DRAWS, settings.seed);
-    let diagnostics = match (&fitted.diagnostics, &fitted.diagnostics_error) {
-        (Some(diagnostics), _) => diagnostics,
-        (None, Some(error)) => bail!("{error}"),
-        (None, None) => bail!("no diagnostics were measured"),
-    };
-    let modes = q.modes().len();
-    let mut verdict = summary::verdict(problem.summary(), modes, q.len(), &diagnostics.verdict);
-    let mut scores = (None, None);
-    let mut loo_report = None;
+    let study = problem.data().map(|data| &data.study);
+    let kind = settings.model.map_or("", ModelKind::name);
+    let (draws, _) = summary::draws(target, q, summary::DRAWS, settings.seed);
+    let subject = Subject { target, study, kind, summary: problem.summary(), settings };
+    let mut report = subject.report(fitted, &draws)?;
     let mut log_likelihood = None;
     if let Some(data) = problem.data() {
-        let (kind, table) = (data.study.regression.kind(), data.study.regression.data());
-        let count = (PREDICTIVE_TERMS / table.rows()).clamp(FEWEST_PREDICTIVE_DRAWS, PREDICTIVE_DRAWS);
-        let few = &z[..(count * q.dim()).min(z.len())];
-        let model_draws = ModelDraws::new(kind, table.features(), few)?;
-        scores.0 = Some(score_rows(&model_draws, table, data)?);
-        scores.1 = data.test.as_ref().map(|table| score_rows(&model_draws, table, data)).transpose()?;
-        let weighted = natmix::diagnose::weigh_draws(target, q, count.max(FEWEST_TO_SMOOTH), settings.seed)?;
-        let found = loo(&data.study.regression, &weighted.draws, &weighted.log_ratios, PREDICTIVE_TERMS)?;
-        loo_report = Some(Loo {
-            elpd: found.elpd,
-            se: found.se,
-            p_loo: found.p_loo,
-            bad_rows: found.too_large(),
-            max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        });
-        let kept = (KEPT_LOG_LIKELIHOODS / table.rows()).min(count);
-        if kept >= FEWEST_PREDICTIVE_DRAWS {
-            let rows = table.take(&(0..table.rows()).collect::<Vec<_>>())?;
-            let draws = ModelDraws::new(kind, table.features(), &few[..kept * q.dim()])?;
-            log_likelihood = Some((rows.rows(), draws.log_likelihood((&rows).into(), rows.outcome())?));
-        }
-        if kind == natmix_models::Kind::Logistic && scores.0.as_ref().and_then(|scores| scores.auroc) == Some(1.0) {
-            verdict.notes.push(
-                "the classes are separated by the features: the prior alone keeps the coefficients finite".into(),
-            );
-        }
+        let figures = Predictive::measure(&data.study, data.test.as_ref(), q, settings.seed)?;
+        figures.add_to(&mut report);
+        log_likelihood = figures.log_likelihood;
     }
-    let report = Report {
-        verdict,
-        elbo: Estimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
-        log_evidence: Estimate { mean: diagnostics.log_evidence.mean, se: diagnostics.log_evidence.se },
-        k_hat: diagnostics.k_hat,
-        k_threshold: diagnostics.k_threshold,
-        ess: diagnostics.ess,
-        modes,
-        search: fitted.search.clone(),
-        components: q
-            .components()
-            .iter()
-            .zip(q.weights())
-            .map(|(component, weight)| Component { weight, mean: component.mean().to_vec(), sd: component.sd() })
-            .collect(),
-        parameters: summary::parameters(&draws),
-        model: Model {
-            kind: settings.model.map_or("", ModelKind::name).to_owned(),
-            summary: problem.summary().to_owned(),
-            rows: target.num_rows(),
-            priors: problem.data().map_or(Vec::new(), |data| data.study.regression.prior().to_vec()),
-        },
-        evals: Evals { points: fitted.evals, diagnostics: diagnostics.draws as u64 },
-        iterations: fitted.iterations,
-        seconds: fitted.seconds,
-        stop: Stop { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
-        seed: settings.seed,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        // The number of threads never changes a result, so it is no part of one.
-        config: json!({"settings": settings, "engine": natmix::Config { threads: 0, ..fitted.config.clone() }}),
-        train: scores.0,
-        test: scores.1,
-        ood: None,
-        loo: loo_report,
-    };
-    let details = json!({
-        "settings": settings,
-        "memory": problem.data().map(|data| &data.study.memory),
-        "spec": problem.spec(),
-    });
-    let posterior = Posterior { mixture: q.clone(), parameter_names: target.parameter_names(), details };
-    posterior.save(&out.staged(files::POSTERIOR))?;
-    store(&draws, log_likelihood.as_ref()).write(&out.staged(files::DRAWS))?;
-    out.write(files::CONFIG, toml::to_string_pretty(settings)?.as_bytes())?;
-    out.write(files::REPORT, serde_json::to_string_pretty(&report)?.as_bytes())?;
+    let details = json!({"settings": settings, "memory": study.map(|study| &study.memory), "spec": problem.spec()});
     let trace_path = out.staged(files::TRACE);
     let trace = fs::read_to_string(&trace_path).with_context(|| format!("cannot read {}", trace_path.display()))?;
-    report::page::write_page(out.stage(), &report, &read_trace(&trace), &draws, formation)
-        .with_context(|| format!("cannot write the page in {}", settings.out.display()))?;
-    Ok(report)
+    let record = Record {
+        posterior: Posterior { mixture: q.clone(), parameter_names: target.parameter_names(), details },
+        report,
+        trace: read_trace(&trace),
+        draws,
+        formation,
+    };
+    record.save_beside_trace(out.stage(), log_likelihood.as_ref())?;
+    Ok(record.report)
 }
 
-fn score_rows(draws: &ModelDraws, table: &Dataset, data: &crate::problem::Data) -> Result<Scores> {
-    let Scored { scores, calibration, roc, residuals } = score(draws, table)?;
-    // Errors in the user's own units.
-    let (centre, scale) = data.study.memory.encoding.outcome.as_ref().map_or((0.0, 1.0), |o| (o.centre, o.scale));
-    Ok(Scores {
-        rows: scores.rows,
-        // A density in the outcome's own units.
-        nll: Some(scores.nll + scale.ln()),
-        accuracy: scores.accuracy,
-        brier: scores.brier,
-        ece: scores.ece,
-        auroc: scores.auroc,
-        expected_entropy: None,
-        mutual_information: None,
-        rmse: scores.rmse.map(|rmse| rmse * scale),
-        calibration: calibration.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect(),
-        roc,
-        residuals: residuals.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect(),
-    })
-}
-
+/// What is printed at the end.
 pub fn text(report: &Report, out: &Path) -> String {
     let mut text = format!("{}\n", report.verdict.sentence);
     let mut line = |line: String| {

@@ -4,7 +4,8 @@ use super::fit::files;
 use super::sample::{check_count, write_csv};
 use crate::args::PredictArgs;
 use crate::folder;
-use crate::networks::prediction;
+use crate::report::networks::data::Memory as NetworkMemory;
+use crate::report::networks::prediction;
 use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
 use natmix_models::mlp::predict::Averaging;
@@ -60,7 +61,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
 }
 
 fn of_network(args: &PredictArgs, posterior: &Posterior) -> Result<ExitCode> {
-    let memory = serde_json::from_value(posterior.details["network"].clone())
+    let memory: NetworkMemory = serde_json::from_value(posterior.details["network"].clone())
         .context("the posterior's memory of its network is damaged")?;
     // As many draws as asked for, over all components.
     let each = args.draws.div_ceil(posterior.mixture.len()).max(1);
@@ -68,7 +69,8 @@ fn of_network(args: &PredictArgs, posterior: &Posterior) -> Result<ExitCode> {
         true => Averaging::Means,
         false => Averaging::Draws { each, seed: args.seed },
     };
-    let (names, values) = prediction::table(&memory, &posterior.mixture, &args.data, averaging)?;
+    let (names, values) =
+        prediction::table(&memory, &posterior.mixture, &memory.input.read(&args.data, false)?, averaging)?;
     write(args, &names, &values)
 }
 

@@ -1,6 +1,7 @@
 //! Settings files that are damaged at random, with a fixed seed; the fuzz target `read_settings` does it without end.
 
 use super::*;
+use natmix::choices::About;
 
 const FILES: [&str; 3] = [
     "model = \"logistic\"\ndata = \"a.csv\"\noutcome = \"y\"\ncategorical = [\"b\", \"c\"]\nstandardize = true\nprior_sd = 2.5\nseed = 3\n",
@@ -57,8 +58,8 @@ fn damaged_settings_are_refused_or_come_back() {
             (again.out, again.threads, again.stream) = (settings.out.clone(), settings.threads, settings.stream);
             again.trace_frames = settings.trace_frames;
             assert!(again == settings || written.contains("nan"), "{written}");
-            let _ = settings.check();
-            let _ = settings.engine(3, Some(10), (&[0.0], &[1.0]));
+            let _ = check(&settings);
+            let _ = settings.engine(&About { dim: 3, rows: Some(10), ..About::default() });
         }
     }
     assert!(accepted > 100 && refused > 1000, "{accepted} accepted, {refused} refused: weak damage");

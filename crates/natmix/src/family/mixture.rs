@@ -212,6 +212,25 @@ impl Mixture {
         (0..self.len()).map(|k| self.log_w[k] + block.log_n[k * block.stride] - block.log_q[0]).collect()
     }
 
+    /// The component that each point most likely came from.
+    ///
+    /// # Panics
+    /// If the length of `points` is not a multiple of the dimension.
+    pub fn most_likely(&self, points: &[f64]) -> Vec<usize> {
+        let (d, mut scratch) = (self.dim(), Scratch::default());
+        let mut found = Vec::with_capacity(Points::new(points, d).len());
+        for points in points.chunks(BLOCK * d) {
+            let points = Points::new(points, d);
+            let block = Block::new(self, points, false, &mut scratch);
+            for i in 0..points.len() {
+                let log_share = |k: usize| self.log_w[k] + block.log_n[k * block.stride + i];
+                found.push((0..self.len()).max_by(|&a, &b| log_share(a).total_cmp(&log_share(b))).unwrap_or(0));
+            }
+            block.release(&mut scratch);
+        }
+        found
+    }
+
     /// `n` independent draws, one after the other.
     pub fn sample(&self, n: usize, seed: u64) -> Vec<f64> {
         let mut draws = vec![0.0; n * self.dim()];

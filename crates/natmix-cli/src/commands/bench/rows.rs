@@ -1,8 +1,7 @@
 //! The targets, their budgets and what to reach in them.
 
-use crate::args::ModelKind;
 use crate::problem::Problem;
-use crate::settings::Settings;
+use crate::settings::{ModelKind, Settings};
 use anyhow::{Context, Result};
 use natmix_models::Table;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Every named method on the same small network: ELBO, evaluations, seconds.
 
-use super::super::fit_mlp::random_start;
 use super::{START_SPREAD, config};
+use crate::report::networks::engine::random_start;
 use anyhow::Result;
 use natmix::estimate::Estimator;
 use natmix::target::Target;

@@ -3,11 +3,11 @@
 use super::page::{Page, Table};
 use super::{curves, data, mean_se};
 use crate::args::reproduce::ReproduceArgs;
-use crate::networks::data::Data;
-use crate::networks::score;
+use crate::report::networks::data::Data;
+use crate::report::networks::score;
 use crate::report::number;
-use crate::settings::Settings;
 use crate::settings::mlp::{MlpSettings, Run};
+use crate::settings::{Settings, as_option};
 use anyhow::{Context, Result};
 use natmix::family::Mixture;
 use natmix_models::mlp::measure;
@@ -76,7 +76,7 @@ pub fn run(args: &ReproduceArgs, out: &Path, paper: bool) -> Result<ExitCode> {
         ..Settings::default()
     };
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    let images = Data::load(&settings)?;
+    let images = Data::load(&settings).map_err(as_option)?;
     let ways: &[Way] = match paper {
         true => &[Way::Mixture(1), Way::Mixture(2), Way::Adam],
         false => &[Way::Mixture(1), Way::Mixture(2), Way::Mixture(5), Way::Adam, Way::AdamTuned],
@@ -120,7 +120,7 @@ fn train(
         _ => (Optimiser::Adam, ENSEMBLE),
     };
     let run = Run { optimiser, components, rate: None, draws: None, minibatch: None, seed };
-    let config = settings.mlp.train(&images.network, images.train.rows(), run)?;
+    let config = settings.mlp.train(&images.network, images.train.rows(), run).map_err(as_option)?;
     let config = match way {
         Way::AdamTuned => TrainConfig { weight_decay: WEIGHT_DECAY, schedule: Schedule::Cosine, ..config },
         _ => config,

@@ -1,10 +1,11 @@
 //! Rows for a network: images from a folder of IDX files, or a table.
 
 use crate::settings::Settings;
-use anyhow::{Context, Result, bail};
+use natmix::Error;
 use natmix_models::idx::{ImageFolder, ImageSet};
 use natmix_models::mlp::{Examples, Likelihood, Network};
-use natmix_models::{Design, DesignOptions, Encoding, Table};
+use natmix_models::study::StudyError;
+use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Table};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -46,6 +47,7 @@ pub struct Memory {
 }
 
 /// Everything that a network is trained and judged on.
+#[derive(Clone, Debug)]
 pub struct Data {
     /// The network.
     pub network: Network,
@@ -67,16 +69,25 @@ pub struct Data {
 
 impl Data {
     /// Reads and checks everything that the settings name.
-    pub fn load(settings: &Settings) -> Result<Self> {
-        let path = settings.data.as_deref().context("mlp needs --data, a table or a folder of images")?;
-        if path.is_dir() { Self::images(path, settings) } else { Self::table(path, settings) }
+    pub fn load(settings: &Settings) -> Result<Self, StudyError> {
+        let Some(path) = settings.data.as_deref() else {
+            return refuse("mlp needs --data, a table or a folder of images");
+        };
+        if path.is_dir() {
+            return Self::images(path, settings);
+        }
+        let table = Table::read(path, &settings.categorical)?;
+        let mut data = Self::of_table(table, settings, Some(&name_of(path)))?;
+        data.test = settings.test.as_deref().map(|path| data.input.read(path, true)).transpose()?;
+        data.ood = settings.mlp.ood.as_deref().map(|path| data.input.read(path, false)).transpose()?;
+        data.checked()
     }
 
-    fn images(path: &Path, settings: &Settings) -> Result<Self> {
+    fn images(path: &Path, settings: &Settings) -> Result<Self, StudyError> {
         let folder = ImageFolder::read(path)?;
         let classes = 1 + folder.train.labels.iter().copied().max().unwrap_or(0) as usize;
         if !matches!(settings.mlp.likelihood.as_deref(), None | Some("categorical")) {
-            bail!("labels of images are classes: --likelihood categorical");
+            return refuse("labels of images are classes: --likelihood categorical");
         }
         let count = folder.train.pixels.len() as f64;
         let (sum, squares) =
@@ -111,9 +122,9 @@ impl Data {
         Self { network, input, train, test, ood, names, summary, warnings: Vec::new() }.checked()
     }
 
-    fn table(path: &Path, settings: &Settings) -> Result<Self> {
-        let outcome = settings.outcome.clone().context("mlp needs --outcome COL with a table")?;
-        let table = Table::read(path, &settings.categorical)?;
+    /// From a table that is in memory; `file` is where it came from.
+    pub fn of_table(table: Table, settings: &Settings, file: Option<&str>) -> Result<Self, StudyError> {
+        let Some(outcome) = settings.outcome.clone() else { return refuse("mlp needs --outcome COL with a table") };
         let given = settings.mlp.likelihood.as_deref();
         let likelihood = match given {
             Some(name) => name.to_owned(),
@@ -128,11 +139,12 @@ impl Data {
             ..DesignOptions::default()
         };
         if settings.offset.is_some() || settings.exposure.is_some() || settings.weights.is_some() {
-            bail!("mlp takes no --offset, --exposure or --weights");
+            return refuse("mlp takes no --offset, --exposure or --weights");
         }
         let Design { names, dim, rows, x, outcome: y, encoding, warnings, .. } = Design::new(table, &options)?;
         if dim < 2 {
-            bail!("{} has no column beside `{outcome}`: there is nothing to learn from", path.display());
+            let file = file.unwrap_or("the table");
+            return refuse(format!("{file} has no column beside `{outcome}`: there is nothing to learn from"));
         }
         let likelihood = match &likelihood[..] {
             "bernoulli" => Likelihood::Bernoulli,
@@ -143,30 +155,38 @@ impl Data {
                     None => 2.max(1 + y.iter().copied().fold(0.0, f64::max).min(1e6) as usize),
                 },
             },
-            other => bail!("--likelihood {other} is not one of bernoulli, categorical, gaussian"),
+            other => {
+                let problem = format!("{other} is not one of bernoulli, categorical, gaussian");
+                return Err(Error::Config { setting: "likelihood", problem }.into());
+            }
         };
         let hidden = settings.mlp.hidden.as_deref().unwrap_or(FOR_TABLES);
         let network = Network::new(dim - 1, hidden, settings.mlp.activation()?, likelihood)?;
         let input = Input::Table { encoding };
-        let test = settings.test.as_deref().map(|path| input.read(path, true)).transpose()?;
-        let ood = settings.mlp.ood.as_deref().map(|path| input.read(path, false)).transpose()?;
+        let file = file.map_or_else(String::new, |file| format!(" in {file}"));
         Self {
             network,
             train: Examples::new(without_intercept(&x, dim), dim - 1, y.iter().map(|y| *y as f32).collect())?,
             input,
-            test,
-            ood,
+            test: None,
+            ood: None,
             names: names[1..].to_vec(),
-            summary: format!("`{outcome}` in {}, {rows} rows", name_of(path)),
+            summary: format!("`{outcome}`{file}, {rows} rows"),
             warnings,
         }
         .checked()
     }
 
-    fn checked(self) -> Result<Self> {
-        self.train.check(&self.network).context("the data to train on do not fit")?;
+    /// One line about the network and its data.
+    pub fn describe(&self) -> String {
+        format!("a network {} on {}", self.network, self.summary)
+    }
+
+    fn checked(self) -> Result<Self, StudyError> {
+        let misfit = |what: &str, error: Error| Error::InvalidInput(format!("{what} do not fit: {error}"));
+        self.train.check(&self.network).map_err(|error| misfit("the data to train on", error))?;
         if let Some(test) = &self.test {
-            test.check(&self.network).context("the data to test with do not fit")?;
+            test.check(&self.network).map_err(|error| misfit("the data to test with", error))?;
         }
         Ok(self)
     }
@@ -174,7 +194,7 @@ impl Data {
 
 impl Input {
     /// Reads rows that are to be predicted. Without `outcome` there need be none, and zeros stand for them.
-    pub fn read(&self, path: &Path, outcome: bool) -> Result<Examples> {
+    pub fn read(&self, path: &Path, outcome: bool) -> Result<Examples, StudyError> {
         match self {
             Input::Images { .. } => {
                 let folder = ImageFolder::read(path)?;
@@ -183,21 +203,30 @@ impl Input {
             Input::Table { encoding } => {
                 let rows = encoding.read(path)?;
                 rows.refuse_extra_columns()?;
-                let y = match (outcome, rows.outcome) {
-                    (true, None) => bail!("{} has no outcome to score predictions on", path.display()),
-                    (true, Some(y)) => y.iter().map(|y| *y as f32).collect(),
-                    (false, _) => vec![0.0; rows.rows],
-                };
-                Ok(Examples::new(without_intercept(&rows.x, rows.dim), rows.dim - 1, y)?)
+                if outcome && rows.outcome.is_none() {
+                    return refuse(format!("{} has no outcome to score predictions on", path.display()));
+                }
+                Ok(examples(rows, outcome)?)
             }
         }
     }
 
-    fn images(&self, set: &ImageSet, outcome: bool) -> Result<Examples> {
-        let Input::Images { height, width, mean, sd } = self else { bail!("the network was not trained on images") };
+    /// Rows of a table in memory, to be predicted.
+    pub fn encode(&self, table: Table) -> Result<Examples, StudyError> {
+        match self {
+            Input::Images { .. } => refuse("the network was trained on images, not on a table"),
+            Input::Table { encoding } => Ok(examples(encoding.encode(table)?, false)?),
+        }
+    }
+
+    fn images(&self, set: &ImageSet, outcome: bool) -> Result<Examples, StudyError> {
+        let Input::Images { height, width, mean, sd } = self else {
+            return refuse("the network was not trained on images");
+        };
         if (set.height, set.width) != (*height, *width) {
             let (h, w) = (set.height, set.width);
-            bail!("{}: images of {h} x {w} pixels for a network of {height} x {width}", set.file.display());
+            let file = set.file.display();
+            return refuse(format!("{file}: images of {h} x {w} pixels for a network of {height} x {width}"));
         }
         // 256 pixels there are: no division for each.
         let values: Vec<f32> = (0..256).map(|p| ((f64::from(p) / 255.0 - mean) / sd) as f32).collect();
@@ -221,6 +250,19 @@ impl Input {
             Input::Images { .. } => (0.0, 1.0),
         }
     }
+}
+
+/// Encoded rows as a network takes them; zeros stand for outcomes that are not wanted.
+fn examples(rows: EncodedRows, outcome: bool) -> Result<Examples, Error> {
+    let y = match rows.outcome {
+        Some(y) if outcome => y.iter().map(|y| *y as f32).collect(),
+        _ => vec![0.0; rows.rows],
+    };
+    Examples::new(without_intercept(&rows.x, rows.dim), rows.dim - 1, y)
+}
+
+fn refuse<T>(problem: impl Into<String>) -> Result<T, StudyError> {
+    Err(Error::InvalidInput(problem.into()).into())
 }
 
 /// The features without the column of ones that comes first.

@@ -3,7 +3,7 @@
 //! Most iterations of a fit find the place of the posterior, for which some rows are as good as all of them; the few
 //! that are left, over all rows, make it exact.
 
-use crate::problem::Data;
+use crate::study::Study;
 use natmix::family::Mixture;
 use natmix::observe::Cancel;
 use natmix::{Config, Error, Fit};
@@ -19,7 +19,9 @@ const AHEAD: f64 = 2.0;
 const MOST_TRUST: f64 = 1000.0;
 
 /// A start with what it cost.
+#[derive(Clone, Debug)]
 pub struct Start {
+    /// The posterior of the sample.
     pub mixture: Mixture,
     /// Points at which the sample was evaluated.
     pub evals: u64,
@@ -27,18 +29,23 @@ pub struct Start {
     pub trust_region: f64,
 }
 
+impl Start {
+    /// Changes the settings of the fit that starts here: its first steps may be larger, and its budget is what is left.
+    pub fn prepare(&self, config: &mut Config) {
+        config.trust_region = self.trust_region;
+        config.max_evals = config.max_evals.map(|most| most.saturating_sub(self.evals).max(1));
+    }
+}
+
 /// A start for large tables; nothing for others, where it would not pay, and for minibatches.
-pub fn from_sample(data: &Data, config: &Config, cancel: &mut Cancel) -> Result<Option<Start>, Error> {
-    if data.study.regression.data().rows() < LARGE
-        || config.minibatch.is_some()
-        || data.study.regression.rows_are_free()
-    {
+pub fn from_sample(study: &Study, config: &Config, cancel: &mut Cancel) -> Result<Option<Start>, Error> {
+    if study.regression.data().rows() < LARGE || config.minibatch.is_some() || study.regression.rows_are_free() {
         return Ok(None);
     }
-    let sample = data.study.regression.sample(SAMPLE)?;
+    let sample = study.regression.sample(SAMPLE)?;
     let config = Config { tolerance: TOLERANCE, diagnostic_draws: 0, ..config.clone() };
     // The sample's mean is off by its own error, which in units of the posterior's width gives this divergence.
-    let share = data.study.regression.data().rows() as f64 / SAMPLE as f64;
+    let share = study.regression.data().rows() as f64 / SAMPLE as f64;
     let distance = 0.5 * share * sample.target().dim() as f64;
     let trust_region = config.trust_region.max(AHEAD * distance).min(MOST_TRUST);
     let fitted = Fit::new(sample.target(), config).observe(cancel).run()?;

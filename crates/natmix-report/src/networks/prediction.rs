@@ -1,18 +1,22 @@
 //! Predictions of a network as columns: what `natmix predict` prints.
 
 use super::data::Memory;
-use anyhow::Result;
+use natmix::Error;
 use natmix::family::Mixture;
 use natmix_models::Predictions;
+use natmix_models::mlp::Examples;
 use natmix_models::mlp::predict::{Averaging, predict};
-use std::path::Path;
 
 /// Rows that are predicted at once.
 const ROWS: usize = 1 << 15;
 
 /// Names and values, row after row.
-pub fn table(memory: &Memory, q: &Mixture, data: &Path, averaging: Averaging) -> Result<(Vec<String>, Vec<f64>)> {
-    let rows = memory.input.read(data, false)?;
+pub fn table(
+    memory: &Memory,
+    q: &Mixture,
+    rows: &Examples,
+    averaging: Averaging,
+) -> Result<(Vec<String>, Vec<f64>), Error> {
     let averaging = if memory.points { Averaging::Means } else { averaging };
     let (mut names, mut values) = (Vec::new(), Vec::new());
     for x in rows.x().chunks(ROWS * rows.features()) {

@@ -1,8 +1,8 @@
 //! How good the predictions of a network are, on rows with outcomes and against rows of another kind.
 
 use super::data::Input;
-use crate::report::{Ood, Scores};
-use anyhow::Result;
+use crate::{Ood, Scores};
+use natmix::Error;
 use natmix::family::Mixture;
 use natmix_models::Predictions;
 use natmix_models::mlp::predict::{Averaging, NetworkPredictions, predict};
@@ -18,7 +18,7 @@ pub fn score(
     q: &Mixture,
     rows: &Examples,
     averaging: Averaging,
-) -> Result<(Scores, NetworkPredictions)> {
+) -> Result<(Scores, NetworkPredictions), Error> {
     let mut found = predict(network, q, rows.x(), averaging)?;
     let outcome: Vec<f64> = rows.outcome().iter().map(|y| f64::from(*y)).collect();
     let n = outcome.len() as f64;
@@ -64,7 +64,7 @@ pub fn ood(
     test: &NetworkPredictions,
     rows: &Examples,
     averaging: Averaging,
-) -> Result<Option<Ood>> {
+) -> Result<Option<Ood>, Error> {
     let other = predict(network, q, rows.x(), averaging)?;
     let (Some(inside), Some(outside)) = (entropy(test), entropy(&other)) else { return Ok(None) };
     let score: Vec<f64> = inside.iter().chain(outside).copied().collect();

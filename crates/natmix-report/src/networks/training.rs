@@ -1,16 +1,13 @@
-//! Training with a progress bar, a checkpoint an epoch, validation and a clean stop.
+//! Training with somebody who watches, a checkpoint an epoch, validation and a clean stop.
 
-use crate::settings::mlp::MlpSettings;
-use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use natmix::Error;
 use natmix::observe::{Cancel, TraceRow};
 use natmix_models::mlp::predict::{Averaging, predict};
 use natmix_models::mlp::train::{Epoch, Optimiser, TrainConfig, TrainState, Trainer};
 use natmix_models::mlp::{Examples, Network};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Draws a component for validation figures.
 const VALIDATION_DRAWS: usize = 10;
@@ -18,23 +15,34 @@ const VALIDATION_DRAWS: usize = 10;
 /// One line of the trace: an epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EpochRow {
+    /// What every trace has.
     #[serde(flatten)]
     pub row: TraceRow,
+    /// Epochs done.
     pub epoch: usize,
     /// Mean negative log likelihood of rows while they were trained on.
     pub train_nll: f64,
+    /// The same of rows that were held back.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation_nll: Option<f64>,
+    /// KL divergence from the prior.
     pub kl: f64,
+    /// Weights of the components.
     pub weights: Vec<f64>,
 }
 
 /// What training left.
+#[derive(Clone, Debug)]
 pub struct Trained {
+    /// The mixture over the weights.
     pub mixture: natmix::family::Mixture,
+    /// A row an epoch.
     pub epochs: Vec<EpochRow>,
+    /// Steps done.
     pub iterations: u64,
+    /// Seconds.
     pub seconds: f64,
+    /// Why it ended.
     pub stopped: Stopped,
 }
 
@@ -49,31 +57,45 @@ pub enum Stopped {
     Interrupted,
 }
 
+/// Who is told how training goes on.
+pub trait Watch {
+    /// After each step.
+    fn step(&mut self, iteration: u64);
+    /// After each epoch.
+    fn epoch(&mut self, row: &EpochRow) -> Result<(), Error>;
+}
+
 /// A run of training.
+#[derive(Clone, Debug)]
 pub struct Job<'a> {
+    /// The network.
     pub network: &'a Network,
+    /// Rows to train on.
     pub data: &'a Examples,
+    /// Rows that are held back.
     pub validation: Option<&'a Examples>,
+    /// Settings.
     pub config: TrainConfig,
-    pub settings: &'a MlpSettings,
-    /// Where to save the state, and a state and epochs to go on from.
+    /// Epochs without improvement on the rows held back that are waited for.
+    pub patience: usize,
+    /// Where to save the state.
     pub checkpoint: Option<PathBuf>,
+    /// A state and its epochs to go on from.
     pub resumed: Option<(TrainState, Vec<EpochRow>)>,
+    /// Ends training after the present step.
     pub cancel: Cancel,
-    pub quiet: bool,
 }
 
 impl Job<'_> {
-    /// Trains; every epoch goes to `trace` as a line.
-    pub fn run(self, mut trace: impl Write) -> Result<Trained> {
-        let Self { network, data, validation, config, settings, checkpoint, resumed, cancel, quiet } = self;
+    /// Trains.
+    pub fn run(self, watch: &mut dyn Watch) -> Result<Trained, Error> {
+        let Self { network, data, validation, config, patience, checkpoint, resumed, cancel } = self;
         let clock = Instant::now();
         let (mut trainer, mut epochs) = match resumed {
             Some((state, epochs)) => (Trainer::resume(network, data, config.clone(), state)?, epochs),
             None => (Trainer::new(network, data, config.clone())?, Vec::new()),
         };
         let before = epochs.last().map_or(0.0, |row: &EpochRow| row.row.seconds);
-        let bar = progress(quiet, config.epochs as u64 * trainer.steps_per_epoch());
         let best_path = checkpoint.as_ref().map(|path| path.with_extension("best"));
         let mut best: Option<(f64, usize, TrainState)> = None;
         if let (Some(path), true) = (&best_path, validation.is_some())
@@ -90,7 +112,7 @@ impl Job<'_> {
                     break 'epochs;
                 }
                 let left = trainer.step()?;
-                bar.set_position(trainer.state().iteration());
+                watch.step(trainer.state().iteration());
                 if left == 0 {
                     break;
                 }
@@ -102,9 +124,7 @@ impl Job<'_> {
             };
             let seconds = before + clock.elapsed().as_secs_f64();
             let row = line(&epoch, &config, seconds, validation_nll);
-            bar.set_message(message(&epoch, &config, validation_nll));
-            writeln!(trace, "{}", serde_json::to_string(&row)?).context("cannot write the trace")?;
-            trace.flush().context("cannot write the trace")?;
+            watch.epoch(&row)?;
             epochs.push(row);
             if let Some(path) = &checkpoint {
                 trainer.state().save(path, network, &config)?;
@@ -115,13 +135,12 @@ impl Job<'_> {
                     if let Some(path) = &best_path {
                         trainer.state().save(path, network, &config)?;
                     }
-                } else if best.as_ref().is_some_and(|best| epoch.epoch - best.1 >= settings.patience()) {
+                } else if best.as_ref().is_some_and(|best| epoch.epoch - best.1 >= patience) {
                     stopped = Stopped::Early;
                     break;
                 }
             }
         }
-        bar.finish_and_clear();
         let iterations = trainer.state().iteration();
         if stopped == Stopped::Interrupted {
             if let Some(path) = &checkpoint {
@@ -146,7 +165,7 @@ fn least(epochs: &[EpochRow]) -> Option<(f64, usize)> {
     figures.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-fn validate(trainer: &Trainer<'_>, network: &Network, rows: &Examples, config: &TrainConfig) -> Result<f64> {
+fn validate(trainer: &Trainer<'_>, network: &Network, rows: &Examples, config: &TrainConfig) -> Result<f64, Error> {
     let averaging = match config.optimiser {
         Optimiser::Adam => Averaging::Means,
         _ => Averaging::Draws { each: VALIDATION_DRAWS, seed: config.seed },
@@ -172,22 +191,4 @@ fn line(epoch: &Epoch, config: &TrainConfig, seconds: f64, validation_nll: Optio
         kl: epoch.kl,
         weights: epoch.weights.clone(),
     }
-}
-
-fn message(epoch: &Epoch, config: &TrainConfig, validation_nll: Option<f64>) -> String {
-    let validation = validation_nll.map_or(String::new(), |nll| format!("  validation {nll:.4}"));
-    let elbo = match config.optimiser {
-        Optimiser::Adam => String::new(),
-        _ => format!("  ELBO {:.0}", epoch.elbo),
-    };
-    format!("epoch {}/{}{elbo}  train {:.4}{validation}", epoch.epoch, config.epochs, -epoch.log_likelihood)
-}
-
-fn progress(quiet: bool, steps: u64) -> ProgressBar {
-    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(steps) };
-    if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}  {elapsed} (left {eta})") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

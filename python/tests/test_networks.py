@@ -1,0 +1,178 @@
+"""Networks: the same numbers as on the command line, files that go both ways."""
+
+import json
+import os
+import pickle
+import subprocess
+
+import numpy as np
+import pytest
+
+import natmix
+
+BINARY = os.environ.get("NATMIX_BINARY")
+needs_binary = pytest.mark.skipif(not BINARY, reason="NATMIX_BINARY is not set: nothing to compare with")
+NAMES = ["a", "b"]
+
+
+def run(*args):
+    done = subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, timeout=120)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def rows(likelihood, n=60, seed=5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)) * [1.0, 10.0] + [0.0, 3.0]
+    score = np.sin(2 * X[:, 0]) + 0.1 * X[:, 1] + 0.2 * rng.normal(size=n)
+    y = {
+        "gaussian": 20 + 5 * score,
+        "bernoulli": (score > 0.3).astype(float),
+        "categorical": np.digitize(score, [0.0, 0.6]).astype(float),
+    }[likelihood]
+    return X, y
+
+
+def write_csv(path, X, y):
+    lines = [",".join([*NAMES, "y"])] + [",".join(map(repr, map(float, row))) for row in np.column_stack([X, y])]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def without_timings(report):
+    """A report without what may differ: time, the file of the data, and its name in the sentence about it."""
+    report = json.loads(json.dumps(report).replace(" in t.csv", ""))
+    report["seconds"] = report["config"]["settings"]["data"] = None
+    return report
+
+
+@needs_binary
+@pytest.mark.parametrize(
+    ("likelihood", "method", "options"),
+    [
+        ("gaussian", "auto", {}),
+        ("bernoulli", "vogn", {"components": 2}),
+        ("categorical", "ivon", {"rate": 0.05}),
+        ("gaussian", "adam", {}),
+        ("bernoulli", "component-draws", {"components": 2, "covariance": "full", "max_evals": 2000}),
+        ("gaussian", "ngvi", {"rate": 0.01, "minibatch": 20, "max_evals": 2000}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_same_bits_as_the_command_line(likelihood, method, options, tmp_path):
+    X, y = rows(likelihood)
+    write_csv(tmp_path / "t.csv", X, y)
+    flags = [x for name, value in options.items() for x in (f"--{name.replace('_', '-')}", value)]
+    run("fit", "mlp", "--data", tmp_path / "t.csv", "--outcome", "y", "--hidden", "5", "--activation", "tanh", "--epochs", 30,
+        "--likelihood", likelihood, "--method", method, "--seed", 3, "--quiet", "--out", tmp_path / "shell", *flags)  # fmt: skip
+    network = natmix.models.Mlp(X, y, names=NAMES, hidden=[5], activation="tanh", epochs=30, likelihood=likelihood)
+    assert network.dim == network.native.dim == len(network.parameter_names())
+    post = natmix.fit(network, method=method, seed=3, **options)
+    post.save(tmp_path / "python")
+    shell, python = (json.loads((tmp_path / way / "report.json").read_text()) for way in ("shell", "python"))
+    assert without_timings(python) == without_timings(shell)
+    assert post.means.tolist() == [c["mean"] for c in shell["components"]]
+    # Predictions of either folder by either program are the same.
+    text = run("predict", "--posterior", tmp_path / "python", "--data", tmp_path / "t.csv").splitlines()
+    shown = np.array([line.split(",") for line in text[1:]], dtype=float)
+    for way in (post, natmix.load(tmp_path / "shell"), pickle.loads(pickle.dumps(post))):
+        found = way.predict(X)
+        assert (np.column_stack(list(found.values() if likelihood != "categorical" else reordered(found))) == shown).all()
+    assert post.sample(7).shape == (7, network.dim) and post.parameter_names == network.parameter_names()
+    run("report", tmp_path / "python")
+
+
+def reordered(found):
+    """The columns of classes as the command line has them."""
+    return [found["probability"], found["entropy"], found["expected_entropy"], found["mutual_information"]]
+
+
+def test_it_learns_and_knows_what_it_does_not_know():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, size=(200, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=200)
+    post = natmix.fit(natmix.models.Mlp(X, y, hidden=(20,), activation="tanh"), components=2)
+    found = post.predict(X)
+    assert np.sqrt(np.mean((found["mean"] - np.sin(2 * X[:, 0])) ** 2)) < 0.15
+    far = post.predict([[6.0]])["sd"][0]
+    assert far > 1.1 * np.median(found["sd"])
+
+
+def test_large_networks_keep_all_weights():
+    X, y = rows("gaussian")
+    post = natmix.fit(natmix.models.Mlp(X, y, hidden=(60, 20), epochs=2))
+    assert post.dim > 1000 and len(post.parameter_names) == post.dim and post.sample(3).shape == (3, post.dim)
+    assert len(post.summary()) == 1
+    tree = pytest.importorskip("arviz_base") and post.to_arviz(5)
+    assert len(tree["posterior"].data_vars) == post.dim
+
+
+def test_levels_and_frames():
+    pandas = pytest.importorskip("pandas")
+    X, y = rows("categorical")
+    frame = pandas.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 3, "high", "low")})
+    kinds = np.array(["no", "perhaps", "yes"])[y.astype(int)]
+    post = natmix.fit(natmix.models.Mlp(frame, kinds, hidden=(5,), epochs=20))
+    found = post.predict(frame)
+    assert found["probability"].shape == (60, 3) and np.allclose(found["probability"].sum(axis=1), 1)
+    with pytest.raises(ValueError, match="levels that the fit did not have: middle"):
+        post.predict(frame.assign(b="middle"))
+
+
+def test_interrupted_training_returns_what_was_reached():
+    X, y = rows("gaussian")
+
+    class Stop:
+        seen = 0
+
+        def __call__(self, *_):
+            Stop.seen += 1
+            if Stop.seen == 1:
+                raise KeyboardInterrupt
+
+    import natmix._fit as module
+
+    class Shown:
+        def __enter__(self):
+            return Stop()
+
+        def __exit__(self, *_):
+            return None
+
+    wanted = module.Progress.wanted
+    module.Progress.wanted = lambda *_: Shown()
+    try:
+        with pytest.warns(natmix.NatmixWarning, match="interrupted after"):
+            post = natmix.fit(natmix.models.Mlp(X, y, hidden=(50,), epochs=1_000_000))
+    finally:
+        module.Progress.wanted = wanted
+    assert Stop.seen >= 1 and not post.converged and post.predict(X)["mean"].shape == (60,)
+
+
+@pytest.mark.parametrize(
+    ("model", "fit", "words"),
+    [
+        ({"hidden": (0,)}, {}, "hidden|units|layer"),
+        ({"activation": "gelu"}, {}, "gelu is not one of relu, tanh"),
+        ({"likelihood": "poisson"}, {}, "poisson is not one of bernoulli"),
+        ({"epoch": 3}, {}, "unknown field `epoch`"),
+        ({"batch": 61}, {}, "61 is not from 1 to the 60 rows"),
+        ({}, {"components": "many"}, "many is neither auto nor a number"),
+        ({"hidden": (80, 80)}, {"method": "von"}, "too many for von"),
+        ({}, {"method": "magic"}, "magic"),
+    ],
+)
+def test_bad_settings_are_named(model, fit, words):
+    X, y = rows("gaussian")
+    with pytest.raises(ValueError, match=words):
+        natmix.fit(natmix.models.Mlp(X, y, **{"epochs": 1, **model}), **fit)
+
+
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_a_start_goes_with_the_engine():
+    X, y = rows("bernoulli")
+    network = natmix.models.Mlp(X, y, hidden=(3,), epochs=5)
+    first = natmix.fit(network)
+    with pytest.raises(ValueError, match="goes with methods of the engine"):
+        natmix.fit(network, start=first)
+    later = natmix.fit(network, method="ngvi", rate=0.01, start=first, max_evals=1000, progress=False)
+    assert later.components == first.components and (later.means != first.means).any()
