@@ -8,9 +8,9 @@ use serde_json::Value;
 /// Draws behind the means and standard deviations of a report.
 const DRAWS: f64 = 4000.0;
 
-/// Means and standard deviations agree within three standard errors, those of the reference and of the report's own draws
-/// taken together: a twentieth of a posterior sd for means, a thirtieth for sds. The evidence agrees within three of its own
-/// errors. Defaults, with the few components that the automatic mixture takes for these posteriors.
+/// Means and standard deviations agree within four standard errors, those of the reference and of the report's own draws
+/// taken together: a fifteenth of a posterior sd for means, a twentieth for sds. Four, because some forty numbers are
+/// compared: of those, one in ten runs has one beyond three. The evidence agrees within three of its own errors. Defaults, with the few components that the automatic mixture takes for these posteriors.
 #[test]
 fn posteriors_are_those_of_other_samplers() {
     let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
@@ -37,7 +37,7 @@ fn posteriors_are_those_of_other_samplers() {
                 let error = of_draws.hypot(number(expected, &format!("/{what}_se")));
                 let gap = (value - truth) / error;
                 println!("{model}, {what} of {}: {value:.6}, reference {truth:.6}, {gap:+.2} errors", found["name"]);
-                assert!(gap.abs() < 3.0, "{model}, {what} of {}: {value}, reference {truth} +- {error}", found["name"]);
+                assert!(gap.abs() < 4.0, "{model}, {what} of {}: {value}, reference {truth} +- {error}", found["name"]);
             }
         }
         let [value, se] = ["mean", "se"].map(|what| number(&report, &format!("/log_evidence/{what}")));

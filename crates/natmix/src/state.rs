@@ -110,11 +110,12 @@ impl State {
         self.evals
     }
 
-    /// Takes in the ELBO estimate of the present mixture. With minibatches its error knows nothing of the rows that were
-    /// left out, so there the mean of the latest estimates stands for it, with the spread that they showed.
-    pub(crate) fn judge(&mut self, elbo: f64, se: f64, minibatch: bool) {
+    /// Takes in the ELBO estimate of the present mixture. Where it is `doubtful` the mean of the latest estimates stands for
+    /// it, with the spread that they showed: with minibatches its error knows nothing of the rows that were left out, and
+    /// that of a few points knows nothing of the tails.
+    pub(crate) fn judge(&mut self, elbo: f64, se: f64, doubtful: bool) {
         self.history.push(elbo, se);
-        match (minibatch, self.history.recent()) {
+        match (doubtful, self.history.recent()) {
             (false, _) => self.keep_best(elbo, se),
             (true, Some((elbo, se))) => self.keep_best(elbo, se),
             (true, None) => {}

@@ -140,6 +140,27 @@ fn a_ridge_whose_components_left_it_is_covered_again() {
 }
 
 #[test]
+fn the_best_mixture_is_not_the_luckiest_one() {
+    // Ten points seldom see the steep side: an iteration with few of them there has a high ELBO and a small error.
+    let target = ClosureTarget::new(1, |z: &[f64], grad: Option<&mut [f64]>| {
+        if let Some(grad) = grad {
+            grad[0] = 1.0 - z[0].exp();
+        }
+        z[0] - z[0].exp()
+    });
+    let target = target.unwrap();
+    for seed in 1..=8 {
+        let fitted = fit(&target, &Config { components: 1, diagnostic_draws: 0, seed, ..Config::default() }).unwrap();
+        let only = &fitted.mixture.components()[0];
+        let (mean, variance) = (only.mean()[0], only.sd()[0].powi(2));
+        let elbo = mean - (mean + 0.5 * variance).exp() + only.entropy();
+        // The best Gaussian has mean -1/2 and variance 1.
+        let best = -1.5 + 0.5 * (std::f64::consts::TAU * std::f64::consts::E).ln();
+        assert!(elbo > best - 0.03, "seed {seed}: {elbo}, {mean}, {variance}; the best has {best}");
+    }
+}
+
+#[test]
 fn two_modes_on_a_line() {
     let target =
         Mixture::from_moments(&[0.8, 0.2], &[vec![-3.0], vec![4.0]], Covariances::Diag(&[vec![1.0], vec![0.2]]));
