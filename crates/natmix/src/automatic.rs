@@ -75,8 +75,6 @@ const SHRINK: f64 = 0.8;
 /// Up to so many components the points of the iteration before serve once more: there every point counts. With many
 /// components that lend each other points it is no gain, at twice the time.
 const FEW_COMPONENTS: usize = 8;
-/// With fewer points an iteration's own ELBO is no proof of a good mixture: of hundreds of iterations the luckiest would win.
-const FEW_POINTS: u64 = 500;
 /// Share of the newest value in running means.
 const FRESH: f64 = 0.3;
 /// Evaluations where neither evaluations nor seconds are limited.
@@ -362,7 +360,7 @@ impl Runner<'_> {
                 return Err(Error::NowhereFinite { points, iterations });
             }
         }
-        self.state.judge(whole.elbo, whole.se, points < FEW_POINTS);
+        self.state.judge(whole.elbo, whole.se, points, false);
         if let Some(phase) = &mut self.state.automatic {
             phase.witnesses.watch(&self.shared, whole.elbo);
             if self.state.mixture.len() <= FEW_COMPONENTS {

@@ -442,8 +442,8 @@ impl<'a> Runner<'a> {
         let (mean, se) = elbo(cells, &state.mixture, shared);
 
         // ... then every component moves.
-        self.count_evals(mean)?;
-        self.state.judge(mean, se, self.batches.is_some());
+        let points = self.count_evals(mean)?;
+        self.state.judge(mean, se, points, self.batches.is_some());
         self.update();
         self.state.iteration += 1;
         Ok((mean, se))
@@ -473,7 +473,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn count_evals(&mut self, elbo: f64) -> Result<(), Error> {
+    fn count_evals(&mut self, elbo: f64) -> Result<u64, Error> {
         let points = self.whole.as_ref().map_or_else(|| self.cells.iter().map(Cell::evals).sum(), Batch::len);
         self.state.evals += points;
         self.state.dropped += self.cells.iter().map(Cell::dropped).sum::<u64>();
@@ -487,7 +487,7 @@ impl<'a> Runner<'a> {
                 return Err(Error::NowhereFinite { points: self.state.barren.1, iterations: MOST_BARREN as usize });
             }
         }
-        Ok(())
+        Ok(points)
     }
 
     fn update(&mut self) {

@@ -70,6 +70,9 @@ pub(crate) struct Best {
     pub se: f64,
 }
 
+/// Points below which an iteration's own error is not trusted.
+const FEW_POINTS: u64 = 500;
+
 impl State {
     /// A fresh state around a first mixture.
     pub(crate) fn new(mixture: Mixture, config: &Config) -> Self {
@@ -110,12 +113,12 @@ impl State {
         self.evals
     }
 
-    /// Takes in the ELBO estimate of the present mixture. Where it is `doubtful` the mean of the latest estimates stands for
-    /// it, with the spread that they showed: with minibatches its error knows nothing of the rows that were left out, and
-    /// that of a few points knows nothing of the tails.
-    pub(crate) fn judge(&mut self, elbo: f64, se: f64, doubtful: bool) {
+    /// Takes in the ELBO estimate of the present mixture from so many points. The mean of the latest estimates stands for it,
+    /// with the spread that they showed, where its error cannot be trusted: with minibatches it knows nothing of the rows
+    /// that were left out, and from few points nothing of the tails, so that of many iterations the luckiest would win.
+    pub(crate) fn judge(&mut self, elbo: f64, se: f64, points: u64, minibatch: bool) {
         self.history.push(elbo, se);
-        match (doubtful, self.history.recent()) {
+        match (minibatch || points < FEW_POINTS, self.history.recent()) {
             (false, _) => self.keep_best(elbo, se),
             (true, Some((elbo, se))) => self.keep_best(elbo, se),
             (true, None) => {}
