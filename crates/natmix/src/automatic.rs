@@ -361,8 +361,9 @@ impl Runner<'_> {
             }
         }
         self.state.judge(whole.elbo, whole.se, points, false);
+        let reachable = grow::reachable(&self.state).max(whole.elbo);
         if let Some(phase) = &mut self.state.automatic {
-            phase.witnesses.watch(&self.shared, whole.elbo);
+            phase.witnesses.watch(&self.shared, reachable);
             if self.state.mixture.len() <= FEW_COMPONENTS {
                 self.shared.keep(&mut phase.kept);
             } else {

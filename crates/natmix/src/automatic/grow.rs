@@ -60,6 +60,14 @@ pub(crate) fn children(weights: &[f64], spread: &[f64], wanted: usize, tolerance
     children
 }
 
+/// The ELBO that these components would have with the weights that suit them: one component in the wrong place, soon to be
+/// emptied, can drag the present ELBO down by any amount.
+pub(crate) fn reachable(state: &State) -> f64 {
+    let objectives = || state.carried.iter().map(|carried| carried.objective).filter(|x| !x.is_nan());
+    let most = objectives().fold(f64::NEG_INFINITY, f64::max);
+    most + objectives().map(|x| (x - most).exp()).sum::<f64>().ln()
+}
+
 /// The weights, less what components will lose: one whose own objective lies far below the others' is emptied sooner or
 /// later, and what is wrong with it is not worth a split.
 pub(crate) fn lasting_weights(state: &State) -> Vec<f64> {

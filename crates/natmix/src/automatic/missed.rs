@@ -55,7 +55,7 @@ impl Witnesses {
         self.excess.remove(i);
     }
 
-    /// Keeps the points of an iteration that lie farthest above the ELBO.
+    /// Keeps the points of an iteration that lie farthest above the ELBO within reach.
     pub fn watch(&mut self, points: &Shared, elbo: f64) {
         for (z, grad, log_p, residual) in points.evaluated() {
             let excess = residual - elbo;

@@ -143,6 +143,7 @@ impl Runner<'_> {
     /// Adds components where the mixture misses mass; returns whether there is any.
     fn add_missed(&mut self) -> Result<bool, Error> {
         let Some((elbo, _)) = self.state.history.recent() else { return Ok(false) };
+        let elbo = elbo.max(grow::reachable(&self.state));
         let (_, sd) = spread_out(&self.config, self.state.mixture.dim())?;
         let most = most_components(&self.config);
         let Some(phase) = &mut self.state.automatic else { return Ok(false) };
