@@ -335,15 +335,8 @@ impl Runner<'_> {
     fn iterate(&mut self) -> Result<(f64, f64), Error> {
         let Some(phase) = &self.state.automatic else { return Ok((f64::NAN, f64::NAN)) };
         let mut always = |_| true;
-        let mut evaluator = Evaluator {
-            target: self.target,
-            scratch: &self.scratch,
-            evals: self.state.evals,
-            dropped: self.state.dropped,
-            limit: u64::MAX,
-            most_evals: u64::MAX,
-            go_on: &mut always,
-        };
+        let mut evaluator =
+            Evaluator::new(self.target, &self.scratch, (self.state.evals, self.state.dropped), &mut always);
         let (seed, iteration) = (self.config.seed, self.state.iteration);
         self.shared.draw(&mut evaluator, &self.state.mixture, &phase.counts, (seed, iteration), &phase.kept)?;
         let points = evaluator.evals - self.state.evals;

@@ -23,7 +23,17 @@ pub(crate) struct Evaluator<'a> {
     pub go_on: &'a mut dyn FnMut(u64) -> bool,
 }
 
-impl Evaluator<'_> {
+impl<'a> Evaluator<'a> {
+    /// One that counts on from `(evals, dropped)`, without limits.
+    pub fn new(
+        target: &'a dyn Target,
+        scratch: &'a ScratchPool,
+        (evals, dropped): (u64, u64),
+        go_on: &'a mut dyn FnMut(u64) -> bool,
+    ) -> Self {
+        Self { target, scratch, evals, dropped, limit: u64::MAX, most_evals: u64::MAX, go_on }
+    }
+
     /// Whether `count` more evaluations are allowed.
     pub fn may_spend(&mut self, count: usize) -> bool {
         self.evals.saturating_add(count as u64) <= self.limit && (self.go_on)(self.evals)

@@ -139,15 +139,7 @@ mod tests {
             witnesses.add_mode(&[x, 0.0], &[0.0, 0.0], weight.ln() + at(x).log_norm());
         }
         let (scratch, mut always) = (ScratchPool::new(1), |_| true);
-        let mut evaluator = Evaluator {
-            target: &target,
-            scratch: &scratch,
-            evals: 0,
-            dropped: 0,
-            limit: 100,
-            most_evals: 100,
-            go_on: &mut always,
-        };
+        let mut evaluator = Evaluator { most_evals: 100, ..Evaluator::new(&target, &scratch, (0, 0), &mut always) };
         let elbo = 0.7_f64.ln();
         let added = witnesses.missed(&mut evaluator, &q, elbo, &[1.0, 1.0], 0.01).unwrap();
         assert_eq!((added.len(), evaluator.evals, witnesses.len()), (1, 2, 1));

@@ -244,15 +244,7 @@ mod tests {
         };
         let (before, now) = (mixture(0.0), mixture(0.2));
         let (target, scratch, mut always) = (mixture(1.0), ScratchPool::new(1), |_| true);
-        let mut evaluator = Evaluator {
-            target: &target,
-            scratch: &scratch,
-            evals: 0,
-            dropped: 0,
-            limit: u64::MAX,
-            most_evals: u64::MAX,
-            go_on: &mut always,
-        };
+        let mut evaluator = Evaluator::new(&target, &scratch, (0, 0), &mut always);
         let (mut shared, mut kept, mut views) = (Shared::default(), Kept::default(), Vec::new());
         shared.draw(&mut evaluator, &before, &[30, 10], (1, 0), &kept).unwrap();
         shared.keep(&mut kept);

@@ -159,13 +159,8 @@ impl Runner<'_> {
         }
         let mut always = |_| true;
         let mut evaluator = Evaluator {
-            target: self.target,
-            scratch: &self.scratch,
-            evals: self.state.evals,
-            dropped: self.state.dropped,
-            limit: u64::MAX,
             most_evals,
-            go_on: &mut always,
+            ..Evaluator::new(self.target, &self.scratch, (self.state.evals, self.state.dropped), &mut always)
         };
         let mut missed =
             phase.witnesses.missed(&mut evaluator, &self.state.mixture, elbo, &sd, self.config.tolerance)?;
