@@ -29,11 +29,13 @@ mod config;
 pub(crate) mod kernels;
 pub(crate) mod noise;
 mod overlap;
+pub(crate) mod spent;
 #[cfg(test)]
 mod tests;
 
 pub use checkpoint::TrainState;
 pub use config::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
+pub use spent::Doing;
 
 use super::examples::Examples;
 use super::network::Network;
@@ -44,6 +46,7 @@ use natmix::rule::weights::trust_region_step;
 use noise::{Purpose, Stream, shuffle};
 use overlap::Watch;
 use rayon::prelude::*;
+use spent::Spent;
 use std::sync::Mutex;
 
 /// Training under way.
@@ -59,6 +62,8 @@ pub struct Trainer<'a> {
     watch: Watch,
     /// A buffer for each thread, for the gradient and curvature of a panel.
     panels: Vec<Mutex<Vec<f32>>>,
+    /// Time for what components share.
+    spent: Spent,
 }
 
 /// What an epoch brought.
@@ -110,6 +115,7 @@ impl<'a> Trainer<'a> {
             ordered: None,
             watch: Watch::new(config.components),
             panels: (0..rayon::current_num_threads()).map(|_| Mutex::new(vec![0.0; room])).collect(),
+            spent: Spent::default(),
             network,
             data,
             config,
@@ -134,6 +140,11 @@ impl<'a> Trainer<'a> {
         (self.state.iteration / self.steps_per_epoch()) as usize
     }
 
+    /// Seconds that the steps so far took for one kind of work, all threads together.
+    pub fn spent(&self, doing: Doing) -> f64 {
+        self.spent.seconds(doing) + self.work.iter().map(|work| work.spent.seconds(doing)).sum::<f64>()
+    }
+
     /// Goes on to the end of an epoch; nothing when all are done.
     pub fn epoch(&mut self) -> Result<Option<Epoch>, Error> {
         if self.epochs_done() >= self.config.epochs {
@@ -156,7 +167,7 @@ impl<'a> Trainer<'a> {
         }
         let first = place as usize * self.config.batch;
         let rows = &self.order[first..(first + self.config.batch).min(self.order.len())];
-        self.batch.gather(self.data, rows);
+        self.batch.gather(self.data, rows, &self.spent);
 
         let numbers = self.config.step_numbers(self.state.iteration, per_epoch);
         let Self { network, config, state, work, batch, watch, panels, .. } = self;
