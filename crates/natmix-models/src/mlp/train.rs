@@ -107,7 +107,9 @@ impl<'a> Trainer<'a> {
             ));
         }
         let largest = network.layers().iter().map(|layer| layer.inputs * super::pass::panel_width(layer.outputs)).max();
-        let room = 2 * largest.unwrap_or(0) + 2 * config.batch * super::pass::PANEL;
+        // Gradient and curvature, the gradient of one draw for Stein's identity, and derivatives of the panel's units.
+        let parts = if config.optimiser == Optimiser::Ivon { 3 } else { 2 };
+        let room = parts * largest.unwrap_or(0) + 2 * config.batch * super::pass::PANEL;
         Ok(Self {
             work: (0..config.components).map(|_| Work::new(network, &config)).collect(),
             batch: Batch::new(network, &config),
@@ -243,21 +245,41 @@ impl<'a> Trainer<'a> {
 
     /// The posterior as it stands; plain networks are points, with the largest precision that draws can show.
     pub fn mixture(&self) -> Result<Mixture, Error> {
-        let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|x| f64::from(*x)).collect() };
-        let components = self.state.components.iter().map(|component| {
-            let prec = match self.config.optimiser {
-                Optimiser::Adam => vec![POINT; component.mean.len()],
-                _ => wide(&component.prec),
-            };
-            let prec = Diag::new(prec).map_err(|i| {
-                Error::InvalidInput(format!("the precision of weight {i} is not positive (try a smaller rate)"))
-            })?;
-            Ok(Gaussian::new(wide(&component.mean), Precision::Diag(prec)))
-        });
-        let components: Vec<Gaussian> = components.collect::<Result<_, Error>>()?;
-        let weights: Vec<f64> = self.state.log_weights.iter().map(|w| w.exp()).collect();
-        Mixture::new(&weights, components)
+        mixture(self.state.components.iter().map(|c| (&c.mean, &c.prec)), &self.state.log_weights, &self.config)
     }
+
+    /// The posterior when training is over. Gives each component's memory back as it goes: a mixture is in double precision.
+    pub fn into_mixture(self) -> Result<Mixture, Error> {
+        let Self { config, state, work, batch, order, panels, .. } = self;
+        drop((work, batch, order, panels));
+        let TrainState { components, log_weights, .. } = state;
+        // All velocities go first.
+        let components: Vec<_> = components.into_iter().map(|c| (c.mean, c.prec)).collect();
+        mixture(components.into_iter(), &log_weights, &config)
+    }
+}
+
+/// Means and precisions as a mixture; what is handed over by value is gone once it is converted.
+fn mixture<V: AsRef<[f32]>>(
+    components: impl Iterator<Item = (V, V)>,
+    log_weights: &[f64],
+    config: &TrainConfig,
+) -> Result<Mixture, Error> {
+    let wide = |x: V| -> Vec<f64> { x.as_ref().iter().map(|x| f64::from(*x)).collect() };
+    let components = components.map(|(mean, prec)| {
+        let mean = wide(mean);
+        let prec = match config.optimiser {
+            Optimiser::Adam => vec![POINT; mean.len()],
+            _ => wide(prec),
+        };
+        let prec = Diag::new(prec).map_err(|i| {
+            Error::InvalidInput(format!("the precision of weight {i} is not positive (try a smaller rate)"))
+        })?;
+        Ok(Gaussian::new(mean, Precision::Diag(prec)))
+    });
+    let components: Vec<Gaussian> = components.collect::<Result<_, Error>>()?;
+    let weights: Vec<f64> = log_weights.iter().map(|w| w.exp()).collect();
+    Mixture::new(&weights, components)
 }
 
 /// Runs `f` on so many threads, one a core if zero; results never depend on them.
