@@ -17,6 +17,8 @@ use serde_json::json;
 
 /// Weights up to which each is reported by name.
 const MOST_NAMED: usize = 1_000;
+/// Weights up to which their names are kept in the posterior's file, whose header has a bound.
+const MOST_NAMES_KEPT: usize = 100_000;
 /// Numbers in `draws.zarr` when weights are too many to name.
 const MOST_DRAWN: usize = 1_000_000;
 /// Draws a component for scores of the training rows.
@@ -143,7 +145,8 @@ impl Found {
         };
         let memory = Memory { network: network.clone(), input: input.clone(), points: self.points };
         let details = json!({"settings": settings, "memory": null, "network": memory});
-        let posterior = Posterior { mixture: self.mixture, parameter_names: names, details };
+        let parameter_names = if network.weights() <= MOST_NAMES_KEPT { names } else { Vec::new() };
+        let posterior = Posterior { mixture: self.mixture, parameter_names, details };
         Ok(Record { posterior, report, trace: self.trace, draws: sampled, formation: None })
     }
 }
