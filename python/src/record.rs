@@ -58,7 +58,7 @@ impl Record {
         let fitted = match (&run.outcome, &target.kind) {
             (Outcome::Fitted(fitted), _) => fitted,
             (Outcome::Network(found), Kind::Network(network)) => {
-                let record = in_pool(py, settings.threads, || found.record(settings, &network.data))?;
+                let record = in_pool(py, settings.threads, || found.clone().record(settings, &network.data))?;
                 return Ok(record.into());
             }
             (Outcome::Network(_), _) => return Err(PyValueError::new_err("the run is not that of this target")),

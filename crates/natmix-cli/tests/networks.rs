@@ -129,6 +129,22 @@ fn images_and_images_of_another_kind() {
     assert!(rows.is_empty() && String::from_utf8(folder.read("p.csv")).unwrap().lines().count() == 51);
 }
 
+/// Names of so many weights would not fit into the file's header: the posterior is saved without them, and still of use.
+#[test]
+fn large_networks_are_saved() {
+    let folder = Folder::new("net-large");
+    folder.write("table.csv", table(40, 1, "class"));
+    folder.expect(
+        &[0],
+        "fit mlp --data table.csv --outcome y --hidden 400,1600 --epochs 1 --score-draws 1 --quiet --out fit",
+    );
+    let rows = folder.expect(&[0], "predict --posterior fit --data table.csv").out;
+    assert_eq!(rows.lines().count(), 41);
+    let drawn = folder.expect(&[0], "sample --posterior fit -n 1").out;
+    let weights = 3 * 400 + 401 * 1600 + 1601;
+    assert!(drawn.starts_with("w0,w1,") && drawn.lines().all(|line| line.split(',').count() == weights));
+}
+
 #[test]
 fn bad_input_is_named() {
     let folder = Folder::new("net-bad");

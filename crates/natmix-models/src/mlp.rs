@@ -86,7 +86,7 @@ impl Mlp {
         let mut deltas = scratch.take_used(Pass::<f64>::room(network, r));
         for (i, z) in z.iter().enumerate() {
             let log_noise = z.get(noise_at).copied().unwrap_or(0.0);
-            let mut pass = Pass { network, rows: r, units: &mut units, deltas: &mut deltas };
+            let mut pass = Pass { network, rows: r, units: &mut units, deltas: &mut deltas, spent: None };
             pass.forward(z, block.x);
             let (outputs, delta) = pass.outputs_and_deltas();
             let delta = out.grad.is_some().then_some(delta);

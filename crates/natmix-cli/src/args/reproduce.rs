@@ -23,6 +23,15 @@ pub enum Protocol {
     Paper,
 }
 
+/// Shape of the covariances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Covariance {
+    /// Diagonal
+    Diag,
+    /// Diagonal first, then full
+    Full,
+}
+
 /// `natmix reproduce`.
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
@@ -55,6 +64,9 @@ pub struct ReproduceArgs {
     /// Components (uci)
     #[arg(long, value_name = "K", default_value_t = 5)]
     pub components: usize,
+    /// Covariances (uci): full goes on from the diagonal ones in the engine, and shows both
+    #[arg(long, value_enum, default_value_t = Covariance::Diag)]
+    pub covariance: Covariance,
     /// Threads; never changes a result [default: one a core]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,

@@ -47,12 +47,13 @@ fn fit_into(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data) -> R
         }
         None => by_engine(out, args, settings, data, cancel)?,
     };
+    let interrupted = found.interrupted;
     let record = found.record(settings, data).map_err(as_option)?;
     record.save_beside_trace(out.stage(), None)?;
     let report = record.report;
     out.publish()?;
     crate::film::remove_stale(out);
-    if !found.interrupted {
+    if !interrupted {
         // That of an earlier, interrupted run: its results are replaced.
         let _ = std::fs::remove_file(out.path(CHECKPOINT));
     }
@@ -61,7 +62,7 @@ fn fit_into(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data) -> R
     } else if !args.quiet {
         folder::print(&(text(&report, &settings.out) + &figures(&report)))?;
     }
-    Ok(match (found.interrupted, report.verdict.trusted) {
+    Ok(match (interrupted, report.verdict.trusted) {
         (true, _) => ExitCode::from(130),
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(1),

@@ -1,6 +1,7 @@
 //! `natmix reproduce`: the paper's experiments, each with a page, its pictures and the figures behind them.
 
 mod curves;
+mod full;
 mod mnist;
 mod page;
 mod uci;

@@ -21,7 +21,11 @@ const MOST_NUMBERS: usize = 500_000_000;
 
 /// Runs the command.
 pub fn run(args: &SampleArgs) -> Result<ExitCode> {
-    let posterior = Posterior::load(&args.posterior.join(files::POSTERIOR))?;
+    let mut posterior = Posterior::load(&args.posterior.join(files::POSTERIOR))?;
+    if posterior.parameter_names.is_empty() {
+        // Large networks keep no names.
+        posterior.parameter_names = (0..posterior.mixture.dim()).map(|i| format!("w{i}")).collect();
+    }
     let q = &posterior.mixture;
     check_count("-n", args.n, q.dim().max(posterior.parameter_names.len()) * if args.resample { WEIGHED } else { 1 })?;
     if posterior.details["variables"].as_array().is_some_and(|variables| !variables.is_empty()) {

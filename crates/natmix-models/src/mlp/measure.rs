@@ -65,7 +65,7 @@ pub fn log_likelihood(network: &Network, data: &Examples, w: &[f32]) -> f64 {
         .zip(data.outcome().par_chunks(ROWS))
         .map(|(x, outcome)| {
             let mut units = vec![0.0; Pass::<f32>::room(network, outcome.len())];
-            let mut pass = Pass { network, rows: outcome.len(), units: &mut units, deltas: &mut [] };
+            let mut pass = Pass { network, rows: outcome.len(), units: &mut units, deltas: &mut [], spent: None };
             pass.forward(w, x);
             network.likelihood().evaluate(pass.outputs(), None, RowsOf { outcome, weights: None }, log_noise)
         })

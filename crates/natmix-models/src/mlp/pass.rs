@@ -13,6 +13,7 @@
 
 use super::network::{Layer, Network};
 use super::real::Real;
+use super::train::spent::{Doing, Spent, on};
 use natmix::matrix::{Transpose, product, product_bt_rows};
 use rayon::prelude::*;
 
@@ -26,6 +27,8 @@ pub(crate) struct Pass<'a, T> {
     /// Activations; those of the last layer are the outputs.
     pub units: &'a mut [T],
     pub deltas: &'a mut [T],
+    /// Who keeps count of the time.
+    pub spent: Option<&'a Spent>,
 }
 
 /// What goes into a layer.
@@ -93,6 +96,7 @@ impl<'a, T: Real> Pass<'a, T> {
     /// From features (row after row) to outputs.
     pub fn forward(&mut self, w: &[T], x: &[T]) {
         let (rows, activation, last) = (self.rows, self.network.activation(), self.network.layers().len() - 1);
+        let spent = self.spent;
         for (l, layer) in self.network.layers().iter().enumerate() {
             let first = self.before(l);
             let (before, rest) = self.units.split_at_mut(first);
@@ -105,21 +109,24 @@ impl<'a, T: Real> Pass<'a, T> {
             panels(out, rows, layer.outputs, |unit, out| {
                 let n = out.len() / rows;
                 let weights = &w[layer.start + unit * layer.inputs..][..n * layer.inputs];
-                product(out, false, T::ONE, input, op, weights, (rows, layer.inputs, n));
-                for (out, b) in out.chunks_exact_mut(rows).zip(&w[layer.biases() + unit..]) {
-                    if l == last {
-                        out.iter_mut().for_each(|x| *x += *b);
-                    } else {
-                        out.iter_mut().for_each(|x| *x = activation.of(*x + *b));
+                let size = (rows, layer.inputs, n);
+                on(spent, Doing::Products, || product(out, false, T::ONE, input, op, weights, size));
+                on(spent, Doing::Units, || {
+                    for (out, b) in out.chunks_exact_mut(rows).zip(&w[layer.biases() + unit..]) {
+                        if l == last {
+                            out.iter_mut().for_each(|x| *x += *b);
+                        } else {
+                            out.iter_mut().for_each(|x| *x = activation.of(*x + *b));
+                        }
                     }
-                }
+                });
             });
         }
     }
 
     /// From derivatives by the outputs to those by the inputs of every unit.
     pub fn backward(&mut self, w: &[T]) {
-        let (rows, activation) = (self.rows, self.network.activation());
+        let (rows, activation, spent) = (self.rows, self.network.activation(), self.spent);
         for (l, layer) in self.network.layers().iter().enumerate().skip(1).rev() {
             let first = self.before(l);
             let (before, rest) = self.deltas.split_at_mut(first);
@@ -130,10 +137,14 @@ impl<'a, T: Real> Pass<'a, T> {
             panels(&mut before[begin..], rows, layer.inputs, |unit, out| {
                 let n = out.len() / rows;
                 let size = (rows, layer.outputs, n);
-                product_bt_rows(out, false, T::ONE, after, weights, layer.inputs, unit, size);
-                for (d, a) in out.iter_mut().zip(&units[unit * rows..]) {
-                    *d *= activation.slope(*a);
-                }
+                on(spent, Doing::Products, || {
+                    product_bt_rows(out, false, T::ONE, after, weights, layer.inputs, unit, size);
+                });
+                on(spent, Doing::Units, || {
+                    for (d, a) in out.iter_mut().zip(&units[unit * rows..]) {
+                        *d *= activation.slope(*a);
+                    }
+                });
             });
         }
     }

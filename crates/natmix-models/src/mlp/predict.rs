@@ -125,7 +125,7 @@ pub fn predict(network: &Network, q: &Mixture, x: &[f32], averaging: Averaging) 
             x.par_chunks(ROWS * inputs).zip(rows.par_chunks_mut(ROWS)).for_each(|(x, rows)| {
                 let n = rows.len();
                 let mut units = vec![0.0; Pass::<f32>::room(network, n)];
-                let mut pass = Pass { network, rows: n, units: &mut units, deltas: &mut [] };
+                let mut pass = Pass { network, rows: n, units: &mut units, deltas: &mut [], spent: None };
                 pass.forward(&w, x);
                 let noise = w.get(network.noise_at()).map_or(0.0, |w| f64::from(*w).exp());
                 for (r, row) in rows.iter_mut().enumerate() {

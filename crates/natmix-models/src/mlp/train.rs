@@ -29,11 +29,13 @@ mod config;
 pub(crate) mod kernels;
 pub(crate) mod noise;
 mod overlap;
+pub(crate) mod spent;
 #[cfg(test)]
 mod tests;
 
 pub use checkpoint::TrainState;
 pub use config::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
+pub use spent::Doing;
 
 use super::examples::Examples;
 use super::network::Network;
@@ -44,6 +46,7 @@ use natmix::rule::weights::trust_region_step;
 use noise::{Purpose, Stream, shuffle};
 use overlap::Watch;
 use rayon::prelude::*;
+use spent::Spent;
 use std::sync::Mutex;
 
 /// Training under way.
@@ -59,6 +62,8 @@ pub struct Trainer<'a> {
     watch: Watch,
     /// A buffer for each thread, for the gradient and curvature of a panel.
     panels: Vec<Mutex<Vec<f32>>>,
+    /// Time for what components share.
+    spent: Spent,
 }
 
 /// What an epoch brought.
@@ -102,7 +107,9 @@ impl<'a> Trainer<'a> {
             ));
         }
         let largest = network.layers().iter().map(|layer| layer.inputs * super::pass::panel_width(layer.outputs)).max();
-        let room = 2 * largest.unwrap_or(0) + 2 * config.batch * super::pass::PANEL;
+        // Gradient and curvature, the gradient of one draw for Stein's identity, and derivatives of the panel's units.
+        let parts = if config.optimiser == Optimiser::Ivon { 3 } else { 2 };
+        let room = parts * largest.unwrap_or(0) + 2 * config.batch * super::pass::PANEL;
         Ok(Self {
             work: (0..config.components).map(|_| Work::new(network, &config)).collect(),
             batch: Batch::new(network, &config),
@@ -110,6 +117,7 @@ impl<'a> Trainer<'a> {
             ordered: None,
             watch: Watch::new(config.components),
             panels: (0..rayon::current_num_threads()).map(|_| Mutex::new(vec![0.0; room])).collect(),
+            spent: Spent::default(),
             network,
             data,
             config,
@@ -134,6 +142,11 @@ impl<'a> Trainer<'a> {
         (self.state.iteration / self.steps_per_epoch()) as usize
     }
 
+    /// Seconds that the steps so far took for one kind of work, all threads together.
+    pub fn spent(&self, doing: Doing) -> f64 {
+        self.spent.seconds(doing) + self.work.iter().map(|work| work.spent.seconds(doing)).sum::<f64>()
+    }
+
     /// Goes on to the end of an epoch; nothing when all are done.
     pub fn epoch(&mut self) -> Result<Option<Epoch>, Error> {
         if self.epochs_done() >= self.config.epochs {
@@ -156,7 +169,7 @@ impl<'a> Trainer<'a> {
         }
         let first = place as usize * self.config.batch;
         let rows = &self.order[first..(first + self.config.batch).min(self.order.len())];
-        self.batch.gather(self.data, rows);
+        self.batch.gather(self.data, rows, &self.spent);
 
         let numbers = self.config.step_numbers(self.state.iteration, per_epoch);
         let Self { network, config, state, work, batch, watch, panels, .. } = self;
@@ -232,21 +245,41 @@ impl<'a> Trainer<'a> {
 
     /// The posterior as it stands; plain networks are points, with the largest precision that draws can show.
     pub fn mixture(&self) -> Result<Mixture, Error> {
-        let wide = |x: &[f32]| -> Vec<f64> { x.iter().map(|x| f64::from(*x)).collect() };
-        let components = self.state.components.iter().map(|component| {
-            let prec = match self.config.optimiser {
-                Optimiser::Adam => vec![POINT; component.mean.len()],
-                _ => wide(&component.prec),
-            };
-            let prec = Diag::new(prec).map_err(|i| {
-                Error::InvalidInput(format!("the precision of weight {i} is not positive (try a smaller rate)"))
-            })?;
-            Ok(Gaussian::new(wide(&component.mean), Precision::Diag(prec)))
-        });
-        let components: Vec<Gaussian> = components.collect::<Result<_, Error>>()?;
-        let weights: Vec<f64> = self.state.log_weights.iter().map(|w| w.exp()).collect();
-        Mixture::new(&weights, components)
+        mixture(self.state.components.iter().map(|c| (&c.mean, &c.prec)), &self.state.log_weights, &self.config)
     }
+
+    /// The posterior when training is over. Gives each component's memory back as it goes: a mixture is in double precision.
+    pub fn into_mixture(self) -> Result<Mixture, Error> {
+        let Self { config, state, work, batch, order, panels, .. } = self;
+        drop((work, batch, order, panels));
+        let TrainState { components, log_weights, .. } = state;
+        // All velocities go first.
+        let components: Vec<_> = components.into_iter().map(|c| (c.mean, c.prec)).collect();
+        mixture(components.into_iter(), &log_weights, &config)
+    }
+}
+
+/// Means and precisions as a mixture; what is handed over by value is gone once it is converted.
+fn mixture<V: AsRef<[f32]>>(
+    components: impl Iterator<Item = (V, V)>,
+    log_weights: &[f64],
+    config: &TrainConfig,
+) -> Result<Mixture, Error> {
+    let wide = |x: V| -> Vec<f64> { x.as_ref().iter().map(|x| f64::from(*x)).collect() };
+    let components = components.map(|(mean, prec)| {
+        let mean = wide(mean);
+        let prec = match config.optimiser {
+            Optimiser::Adam => vec![POINT; mean.len()],
+            _ => wide(prec),
+        };
+        let prec = Diag::new(prec).map_err(|i| {
+            Error::InvalidInput(format!("the precision of weight {i} is not positive (try a smaller rate)"))
+        })?;
+        Ok(Gaussian::new(mean, Precision::Diag(prec)))
+    });
+    let components: Vec<Gaussian> = components.collect::<Result<_, Error>>()?;
+    let weights: Vec<f64> = log_weights.iter().map(|w| w.exp()).collect();
+    Mixture::new(&weights, components)
 }
 
 /// Runs `f` on so many threads, one a core if zero; results never depend on them.

@@ -17,6 +17,8 @@ use serde_json::json;
 
 /// Weights up to which each is reported by name.
 const MOST_NAMED: usize = 1_000;
+/// Weights up to which their names are kept in the posterior's file, whose header has a bound.
+const MOST_NAMES_KEPT: usize = 100_000;
 /// Numbers in `draws.zarr` when weights are too many to name.
 const MOST_DRAWN: usize = 1_000_000;
 /// Draws a component for scores of the training rows.
@@ -77,7 +79,7 @@ impl Found {
     }
 
     /// All that is kept: the report with scores, draws, and what predictions need.
-    pub fn record(&self, settings: &Settings, data: &Data) -> Result<Record, Error> {
+    pub fn record(self, settings: &Settings, data: &Data) -> Result<Record, Error> {
         let (network, input, q) = (&data.network, &data.input, &self.mixture);
         let averaging = |each: usize| match self.points {
             true => Averaging::Means,
@@ -101,7 +103,7 @@ impl Found {
         let nothing = f64::NAN;
         let diagnostics = self.diagnostics.as_ref();
         let report = Report {
-            verdict: verdict(data, q, self),
+            verdict: verdict(data, q, &self),
             elbo: self.elbo,
             log_evidence: diagnostics.map_or(Estimate { mean: nothing, se: nothing }, |d| Estimate {
                 mean: d.log_evidence.mean,
@@ -143,8 +145,9 @@ impl Found {
         };
         let memory = Memory { network: network.clone(), input: input.clone(), points: self.points };
         let details = json!({"settings": settings, "memory": null, "network": memory});
-        let posterior = Posterior { mixture: q.clone(), parameter_names: names, details };
-        Ok(Record { posterior, report, trace: self.trace.clone(), draws: sampled, formation: None })
+        let parameter_names = if network.weights() <= MOST_NAMES_KEPT { names } else { Vec::new() };
+        let posterior = Posterior { mixture: self.mixture, parameter_names, details };
+        Ok(Record { posterior, report, trace: self.trace, draws: sampled, formation: None })
     }
 }
 
@@ -155,9 +158,14 @@ fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], s
     let kept = if named { 0..d } else { last.biases()..d };
     let n =
         if named { summary::DRAWS.min(MOST_DRAWN / d).max(100) } else { (MOST_DRAWN / d).clamp(20, summary::DRAWS) };
-    let z = q.sample(n, seed);
-    let values = z.chunks_exact(d).flat_map(|z| z[kept.clone()].iter().copied()).collect();
-    let component = q.most_likely(&z);
+    let (mut values, mut component) = (Vec::with_capacity(n * kept.len()), Vec::with_capacity(n));
+    // A large network's draws one by one: little of them is kept.
+    let (turns, each) = if named { (1, n) } else { (n, 1) };
+    for turn in 0..turns {
+        let z = q.sample(each, seed.wrapping_add(turn as u64));
+        values.extend(z.chunks_exact(d).flat_map(|z| &z[kept.clone()]));
+        component.extend(q.most_likely(&z));
+    }
     Draws { names: names[kept].to_vec(), values, component }
 }
 

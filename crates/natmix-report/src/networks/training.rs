@@ -148,6 +148,8 @@ impl Job<'_> {
             }
         } else {
             if let Some((_, _, state)) = best {
+                // The old one's memory first.
+                drop(trainer);
                 trainer = Trainer::resume(network, data, config, state)?;
             }
             for path in [checkpoint, best_path].into_iter().flatten() {
@@ -155,7 +157,7 @@ impl Job<'_> {
             }
         }
         let seconds = before + clock.elapsed().as_secs_f64();
-        Ok(Trained { mixture: trainer.mixture()?, epochs, iterations, seconds, stopped })
+        Ok(Trained { mixture: trainer.into_mixture()?, epochs, iterations, seconds, stopped })
     }
 }
 

@@ -145,7 +145,7 @@ fn train(
         bar.inc(1);
     }
     let seconds = clock.elapsed().as_secs_f64() - measuring;
-    let q = trainer.mixture()?;
+    let q = trainer.into_mixture()?;
     let mut outcomes = Vec::new();
     for ((size, part), curve) in sizes.iter().zip(parts(&q, sizes)?).zip(curves) {
         let (scores, found) = score::score(&images.network, &images.input, &part, test, averaging(DRAWS))?;

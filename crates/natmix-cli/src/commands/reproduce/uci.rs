@@ -2,10 +2,11 @@
 //! each training part.
 
 use super::page::{Page, Table};
-use super::{data, mean_se};
-use crate::args::reproduce::ReproduceArgs;
+use super::{data, full, mean_se};
+use crate::args::reproduce::{Covariance, ReproduceArgs};
 use crate::report::number;
 use anyhow::{Context, Result, bail};
+use natmix::family::Mixture;
 use natmix_models::Predictions;
 use natmix_models::mlp::predict::{Averaging, predict};
 use natmix_models::mlp::train::{TrainConfig, Trainer};
@@ -49,7 +50,18 @@ struct Outcome {
     single_log_likelihood: f64,
     first_precision: f64,
     prior_precision: f64,
+    /// With full covariances, if asked.
+    full: Option<Full>,
     seconds: f64,
+}
+
+/// One split with full covariances.
+#[derive(Clone, Debug, Serialize)]
+struct Full {
+    log_likelihood: f64,
+    rmse: f64,
+    single_log_likelihood: f64,
+    prior_precision: f64,
 }
 
 /// Runs the experiment.
@@ -91,30 +103,68 @@ fn one(name: &'static str, set: &SplitSet, split: usize, args: &ReproduceArgs) -
     // One component chooses: a component's settings do not depend on how many there are.
     let (inner, validation) = train.split(VALIDATION, seed)?;
     let mut best = (f64::NEG_INFINITY, FIRST[0], PRIOR[0]);
+    let mut chosen = None;
     for first in FIRST {
         for prior in PRIOR {
             let config = config(&network, inner.rows(), 1, (first, prior), STEPS / 2, seed);
             // Settings under which training breaks off are no choice.
-            let Ok((log_likelihood, _)) = fit(&network, &inner, config, &validation, seed).map(|found| found.0) else {
-                continue;
-            };
-            if log_likelihood > best.0 {
-                best = (log_likelihood, first, prior);
+            let Ok(q) = fit(&network, &inner, config) else { continue };
+            let Ok(found) = score(&network, &q, &validation, seed) else { continue };
+            if found.log_likelihood > best.0 {
+                best = (found.log_likelihood, first, prior);
+                chosen = Some(q);
             }
         }
     }
     let config = config(&network, train.rows(), args.components, (best.1, best.2), STEPS, seed);
-    let ((log_likelihood, rmse), single_log_likelihood) = fit(&network, &train, config, &test, seed)?;
+    let q = fit(&network, &train, config)?;
+    let found = score(&network, &q, &test, seed)?;
+    let units = |x: f64| x - scaling.outcome.1.ln();
+    let full = match (args.covariance, chosen) {
+        (Covariance::Full, Some(start)) => {
+            let run = (seed, args.threads.unwrap_or(0));
+            let prior = choose_full_prior(&network, &inner, &validation, &start, run)?;
+            let q = full::refine(&network, &train, &q, prior, run)?;
+            let found = score(&network, &q, &test, seed)?;
+            Some(Full {
+                log_likelihood: units(found.log_likelihood),
+                rmse: found.rmse * scaling.outcome.1,
+                single_log_likelihood: units(found.single_log_likelihood),
+                prior_precision: prior,
+            })
+        }
+        _ => None,
+    };
     Ok(Outcome {
         set: name,
         split,
-        log_likelihood: log_likelihood - scaling.outcome.1.ln(),
-        rmse: rmse * scaling.outcome.1,
-        single_log_likelihood: single_log_likelihood - scaling.outcome.1.ln(),
+        log_likelihood: units(found.log_likelihood),
+        rmse: found.rmse * scaling.outcome.1,
+        single_log_likelihood: units(found.single_log_likelihood),
         first_precision: best.1,
         prior_precision: best.2,
+        full,
         seconds: clock.elapsed().as_secs_f64(),
     })
+}
+
+/// The prior precision under which a full covariance predicts the validation rows best.
+fn choose_full_prior(
+    network: &Network,
+    inner: &Examples,
+    validation: &Examples,
+    start: &Mixture,
+    run: (u64, usize),
+) -> Result<f64> {
+    let mut best = (f64::NEG_INFINITY, PRIOR[0]);
+    for prior in PRIOR {
+        let q = full::refine(network, inner, start, prior, run)?;
+        let Ok(found) = score(network, &q, validation, run.0) else { continue };
+        if found.log_likelihood > best.0 {
+            best = (found.log_likelihood, prior);
+        }
+    }
+    Ok(best.1)
 }
 
 fn config(
@@ -139,28 +189,31 @@ fn config(
     }
 }
 
-/// Test log likelihood and root mean squared error of the mixture, and the log likelihood of its first component.
-fn fit(
-    network: &Network,
-    train: &Examples,
-    config: TrainConfig,
-    test: &Examples,
-    seed: u64,
-) -> Result<((f64, f64), f64)> {
+fn fit(network: &Network, train: &Examples, config: TrainConfig) -> Result<Mixture> {
     let mut trainer = Trainer::new(network, train, config)?;
     while trainer.epoch()?.is_some() {}
-    let q = trainer.mixture()?;
+    Ok(trainer.into_mixture()?)
+}
+
+/// How good predictions are, in units of the scaled outcome.
+struct Score {
+    log_likelihood: f64,
+    rmse: f64,
+    /// Log likelihood with the first component alone.
+    single_log_likelihood: f64,
+}
+
+fn score(network: &Network, q: &Mixture, test: &Examples, seed: u64) -> Result<Score> {
     let averaging = Averaging::Draws { each: DRAWS, seed };
-    let found = predict(network, &q, test.x(), averaging)?;
+    let found = predict(network, q, test.x(), averaging)?;
     let mean = |x: Vec<f64>| x.iter().sum::<f64>() / x.len() as f64;
     let Predictions::Real { mean: predicted, .. } = &found.predictions else { bail!("a regression was expected") };
     let outcome: Vec<f64> = test.outcome().iter().map(|y| f64::from(*y)).collect();
     let rmse = natmix_models::scores::rmse(predicted, &outcome);
-    let single = natmix::family::Mixture::single(q.components()[0].clone());
-    let alone = predict(network, &single, test.x(), averaging)?;
+    let alone = predict(network, &Mixture::single(q.components()[0].clone()), test.x(), averaging)?;
     let log_likelihood = mean(found.log_density(test.outcome()));
     anyhow::ensure!(log_likelihood.is_finite(), "training broke off");
-    Ok(((log_likelihood, rmse), mean(alone.log_density(test.outcome()))))
+    Ok(Score { log_likelihood, rmse, single_log_likelihood: mean(alone.log_density(test.outcome())) })
 }
 
 /// Centre and scale of features and outcome, from training rows alone.
@@ -205,6 +258,10 @@ fn summary(outcomes: &[Outcome]) -> Table {
             format!("{} ± {}", number::fixed(mean, decimals), number::fixed(se, decimals))
         };
         let mean = of.iter().map(|o| o.log_likelihood).sum::<f64>() / of.len() as f64;
+        let full = |f: &dyn Fn(&Full) -> f64| match of.iter().all(|o| o.full.is_some()) {
+            true => figure(&|o| o.full.as_ref().map_or(f64::NAN, f), 3),
+            false => "–".into(),
+        };
         Some(vec![
             (*name).to_owned(),
             of.len().to_string(),
@@ -213,16 +270,29 @@ fn summary(outcomes: &[Outcome]) -> Table {
             if mean >= *aim { "yes".into() } else { "no".into() },
             figure(&|o| o.single_log_likelihood, 3),
             figure(&|o| o.rmse, 4),
+            full(&|f| f.log_likelihood),
+            full(&|f| f.single_log_likelihood),
             figure(&|o| o.seconds, 0),
         ])
     };
-    let columns = ["set", "splits", "test log lik.", "dropout", "reached", "one component", "RMSE", "seconds a split"];
+    let columns = [
+        "set",
+        "splits",
+        "test log lik.",
+        "dropout",
+        "reached",
+        "one component",
+        "RMSE",
+        "full covariances",
+        "one full component",
+        "seconds a split",
+    ];
     Table {
         heading: "Mean over splits, with its standard error".into(),
         columns: columns.map(String::from).to_vec(),
         rows: SETS.iter().filter_map(row).collect(),
         below: "Test log likelihood of the averaged prediction, a row, in the outcome's own units, beside that of tuned MC-dropout, \
-                and of one component alone."
+                and of one component alone; with full covariances where they were asked for."
             .into(),
     }
 }

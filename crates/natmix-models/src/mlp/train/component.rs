@@ -7,6 +7,7 @@ use super::super::pass::{Input, Pass, add_column_sums, panel_width};
 use super::config::{CurvatureKind, Optimiser, StepNumbers, TrainConfig};
 use super::kernels::{self, Numbers, Overlap, Part};
 use super::noise::{BLOCK, Purpose, Stream};
+use super::spent::{Doing, Spent};
 use crate::linear::noise_prior;
 use crate::prior::LOG_TAU;
 use rayon::prelude::*;
@@ -38,6 +39,7 @@ pub(crate) struct Work {
     by_noise: Vec<f64>,
     /// Log likelihood of the batch, mean over draws.
     pub log_likelihood: f64,
+    pub spent: Spent,
 }
 
 /// The rows of a step.
@@ -58,15 +60,17 @@ impl Batch {
         Self { rows: 0, features, x: vec![0.0; room], squares, outcome: vec![0.0; config.batch], wants_squares }
     }
 
-    pub fn gather(&mut self, data: &Examples, rows: &[u32]) {
+    pub fn gather(&mut self, data: &Examples, rows: &[u32], spent: &Spent) {
         let d = self.features;
         self.rows = rows.len();
-        for ((x, y), &row) in self.x.chunks_exact_mut(d).zip(&mut self.outcome).zip(rows) {
-            x.copy_from_slice(&data.x()[row as usize * d..(row as usize + 1) * d]);
-            *y = data.outcome()[row as usize];
-        }
+        spent.on(Doing::Rows, || {
+            for ((x, y), &row) in self.x.chunks_exact_mut(d).zip(&mut self.outcome).zip(rows) {
+                x.copy_from_slice(&data.x()[row as usize * d..(row as usize + 1) * d]);
+                *y = data.outcome()[row as usize];
+            }
+        });
         if self.wants_squares {
-            kernels::square(&mut self.squares, &self.x[..d * rows.len()]);
+            spent.on(Doing::Squares, || kernels::square(&mut self.squares, &self.x[..d * rows.len()]));
         }
     }
 
@@ -150,19 +154,19 @@ impl Component {
                     panel.weights(g, h, rest, &part, first);
                     let place = |len: usize, first: usize| overlap.map(|o| o.part(first, len));
                     let len = part.mean.len();
-                    match adam {
+                    work.spent.on(Doing::Updates, || match adam {
                         true => kernels::adam(part, g, numbers.adam),
                         false => kernels::natural(part, g, h, place(len, first), numbers.natural),
-                    }
+                    });
                     let first = layer.biases() + i * width;
                     let part = Part { mean: mean_b, prec: prec_b, velocity: velocity_b };
                     let len = part.mean.len();
                     let (g, h, rest) = three(&mut room, len);
                     panel.biases(g, h, rest, &part, first);
-                    match adam {
+                    work.spent.on(Doing::Updates, || match adam {
                         true => kernels::adam(part, g, numbers.adam),
                         false => kernels::natural(part, g, h, place(len, first), numbers.natural),
-                    }
+                    });
                 },
             );
         }
@@ -219,6 +223,7 @@ impl Work {
             factors: vec![0.0; config.draws * config.batch],
             by_noise: vec![0.0; config.draws],
             log_likelihood: 0.0,
+            spent: Spent::default(),
         }
     }
 
@@ -234,7 +239,7 @@ impl Work {
             sample.par_chunks_mut(CHUNK).enumerate().for_each(|(i, w)| {
                 let range = i * CHUNK..i * CHUNK + w.len();
                 let (mean, prec) = (&component.mean[range.clone()], &component.prec[range.clone()]);
-                kernels::draw(w, mean, prec, stream, s * apart + range.start);
+                self.spent.on(Doing::Draws, || kernels::draw(w, mean, prec, stream, s * apart + range.start));
             });
         }
     }
@@ -249,12 +254,13 @@ impl Work {
             let n = component.mean.len();
             let w = if samples.is_empty() { &component.mean[..] } else { &samples[s * n..(s + 1) * n] };
             let part = s * room..(s + 1) * room;
-            let mut pass =
-                Pass { network, rows, units: &mut self.units[part.clone()], deltas: &mut self.deltas[part.clone()] };
+            let (units, deltas) = (&mut self.units[part.clone()], &mut self.deltas[part.clone()]);
+            let mut pass = Pass { network, rows, units, deltas, spent: Some(&self.spent) };
             pass.forward(w, batch.x());
             let log_noise = w.get(network.noise_at()).map_or(0.0, |w| f64::from(*w));
             let (outputs, delta) = pass.outputs_and_deltas();
-            sum += likelihood.evaluate(outputs, Some(delta), batch.outcome(), log_noise);
+            let evaluate = || likelihood.evaluate(outputs, Some(&mut *delta), batch.outcome(), log_noise);
+            sum += self.spent.on(Doing::Units, evaluate);
             if likelihood == Likelihood::Gaussian {
                 let by_noise = |r| likelihood.by_noise(outputs, batch.outcome(), log_noise, r);
                 self.by_noise[s] = (0..rows).map(by_noise).sum();
@@ -276,7 +282,8 @@ impl Work {
             }
             pass.backward(w);
             if config.optimiser == Optimiser::Vogn {
-                kernels::square(&mut self.squares[part.clone()], &self.units[part]);
+                let (squares, units) = (&mut self.squares[part.clone()], &self.units[part]);
+                self.spent.on(Doing::Squares, || kernels::square(squares, units));
             }
         }
         self.samples = samples;
@@ -340,7 +347,7 @@ impl Panel<'_> {
                 What::Gradient => self.input(s, &self.batch.x, &self.work.units),
                 What::Squares => self.input(s, &self.batch.squares, &self.work.squares),
             };
-            input.times(out, add, alpha, deltas, size);
+            self.work.spent.on(Doing::Products, || input.times(out, add, alpha, deltas, size));
         });
     }
 
@@ -351,7 +358,7 @@ impl Panel<'_> {
             if !add {
                 out.fill(0.0);
             }
-            add_column_sums(out, deltas, self.batch.rows, alpha);
+            self.work.spent.on(Doing::Units, || add_column_sums(out, deltas, self.batch.rows, alpha));
         });
     }
 
@@ -377,7 +384,7 @@ impl Panel<'_> {
         for s in 0..draws {
             let deltas = self.deltas(s, units);
             let (one, room) = room.split_at_mut(if stein { g.len() } else { 0 });
-            let scaled = self.scaled(deltas, room, s);
+            let scaled = self.work.spent.on(Doing::Squares, || self.scaled(deltas, room, s));
             match self.config.optimiser {
                 Optimiser::Ivon => {
                     times(s, What::Gradient, one, false, alpha, scaled);
@@ -389,7 +396,7 @@ impl Panel<'_> {
                 Optimiser::Vogn => {
                     times(s, What::Gradient, g, s > 0, alpha, scaled);
                     let squared = &mut room[..units * rows];
-                    kernels::square(squared, deltas);
+                    self.work.spent.on(Doing::Squares, || kernels::square(squared, deltas));
                     times(s, What::Squares, h, s > 0, alpha, squared);
                 }
                 Optimiser::Adam => times(s, What::Gradient, g, s > 0, alpha, scaled),

@@ -14,6 +14,7 @@
 use super::component::{Component, Work};
 use super::config::{Optimiser, TrainConfig};
 use super::kernels::Overlap;
+use super::spent::Doing;
 use rayon::prelude::*;
 
 /// Steps between two looks while components are apart.
@@ -69,12 +70,19 @@ impl Watch {
         let norms: Vec<f64> = components
             .par_iter()
             .zip(log_w)
-            .map(|(c, w)| w + 0.5 * c.prec.iter().map(|s| f64::from(*s).ln()).sum::<f64>())
+            .zip(work)
+            .map(|((c, w), work)| {
+                let log_determinant = || c.prec.iter().map(|s| f64::from(*s).ln()).sum::<f64>();
+                w + 0.5 * work.spent.on(Doing::Overlap, log_determinant)
+            })
             .collect();
         // log r_j at each draw of each component.
         let log_r: Vec<Vec<Vec<f64>>> = work
             .par_iter()
-            .map(|work| work.samples.chunks_exact(n).map(|w| responsibilities(components, &norms, w)).collect())
+            .map(|work| {
+                let each = || work.samples.chunks_exact(n).map(|w| responsibilities(components, &norms, w)).collect();
+                work.spent.on(Doing::Overlap, each)
+            })
             .collect();
         self.apart = log_r
             .iter()
@@ -88,26 +96,28 @@ impl Watch {
         }
         self.terms.resize_with(components.len(), || (vec![0.0; n], vec![0.0; n]));
         self.terms.par_iter_mut().zip(work).zip(&log_r).enumerate().for_each(|(k, ((terms, work), log_r))| {
-            terms.0.fill(0.0);
-            terms.1.fill(0.0);
-            let share = 1.0 / log_r.len() as f64;
-            for (w, log_r) in work.samples.chunks_exact(n).zip(log_r) {
-                let r: Vec<f64> = log_r.iter().map(|r| r.exp()).collect();
-                for (i, w) in w.iter().enumerate() {
-                    let w = f64::from(*w);
-                    let (mut slope, mut curve) = (0.0, 0.0);
-                    for (component, r) in components.iter().zip(&r) {
-                        let s = f64::from(component.prec[i]);
-                        let a = s * (f64::from(component.mean[i]) - w);
-                        slope += r * a;
-                        curve += r * (a * a - s);
+            work.spent.on(Doing::Overlap, || {
+                terms.0.fill(0.0);
+                terms.1.fill(0.0);
+                let share = 1.0 / log_r.len() as f64;
+                for (w, log_r) in work.samples.chunks_exact(n).zip(log_r) {
+                    let r: Vec<f64> = log_r.iter().map(|r| r.exp()).collect();
+                    for (i, w) in w.iter().enumerate() {
+                        let w = f64::from(*w);
+                        let (mut slope, mut curve) = (0.0, 0.0);
+                        for (component, r) in components.iter().zip(&r) {
+                            let s = f64::from(component.prec[i]);
+                            let a = s * (f64::from(component.mean[i]) - w);
+                            slope += r * a;
+                            curve += r * (a * a - s);
+                        }
+                        let s = f64::from(components[k].prec[i]);
+                        let own = s * (f64::from(components[k].mean[i]) - w);
+                        terms.0[i] += (share * (slope - own)) as f32;
+                        terms.1[i] += (share * (curve - slope * slope + s)) as f32;
                     }
-                    let s = f64::from(components[k].prec[i]);
-                    let own = s * (f64::from(components[k].mean[i]) - w);
-                    terms.0[i] += (share * (slope - own)) as f32;
-                    terms.1[i] += (share * (curve - slope * slope + s)) as f32;
                 }
-            }
+            });
         });
     }
 }

@@ -54,7 +54,7 @@ fn a_step_uses_the_target_s_derivatives() {
             let start = component.clone();
             let mut work = Work::new(&network, &config);
             let mut batch = Batch::new(&network, &config);
-            batch.gather(&data, &(0..11).collect::<Vec<u32>>());
+            batch.gather(&data, &(0..11).collect::<Vec<u32>>(), &Spent::default());
             // A draw that barely differs from the mean, twice.
             work.draw(&component, &config, Stream::new(1, Purpose::Weights, 0, 0, 0), false);
             component.prec.fill(1e-3);
@@ -251,4 +251,19 @@ fn bad_settings_are_named() {
     let mut trainer = Trainer::new(&network, &data, wild).unwrap();
     let end = (0..1000).find_map(|_| trainer.epoch().err());
     assert!(end.is_none_or(|error| error.to_string().contains("smaller rate")));
+}
+
+/// Panels of many inputs and few rows: every optimiser has room for what it computes in them.
+#[test]
+fn wide_inputs_have_room() {
+    let network = Network::new(700, &[100], Activation::Relu, Likelihood::Bernoulli).unwrap();
+    let x = (0..700 * 8).map(|i| (1.7 * i as f32).sin()).collect();
+    let data = Examples::new(x, 700, (0..8).map(|r| (r % 2) as f32).collect()).unwrap();
+    for optimiser in [Optimiser::Vogn, Optimiser::Ivon, Optimiser::Adam] {
+        let config = TrainConfig { optimiser, batch: 4, epochs: 1, draws: 2, ..TrainConfig::for_data(&network, 8) };
+        let mut trainer = Trainer::new(&network, &data, config).unwrap();
+        assert!(trainer.epoch().unwrap().unwrap().log_likelihood.is_finite(), "{optimiser:?}");
+        assert!(trainer.spent(Doing::Products) > 0.0);
+        assert_eq!(trainer.mixture().unwrap(), trainer.into_mixture().unwrap());
+    }
 }
