@@ -105,6 +105,9 @@ pub struct BenchArgs {
     /// Only these targets [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub targets: Vec<String>,
+    /// Only rows with a budget of at most N evaluations: those of a million take minutes [default: all]
+    #[arg(long, value_name = "N")]
+    pub max_evals: Option<u64>,
     /// Seeds 1 to N
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,

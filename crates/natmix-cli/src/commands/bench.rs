@@ -71,7 +71,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         names.dedup();
         bail!("--targets {unknown} is not one of {}", names.join(", "));
     }
-    let wanted = |row: &&Row| args.targets.is_empty() || args.targets.iter().any(|name| name == row.target);
+    let wanted = |row: &&Row| {
+        let named = args.targets.is_empty() || args.targets.iter().any(|name| name == row.target);
+        named && args.max_evals.is_none_or(|most| row.evals <= most)
+    };
     let mut outcomes = Vec::new();
     for row in ROWS.iter().filter(wanted) {
         outcomes.push(run_row(row, &data, args)?);
