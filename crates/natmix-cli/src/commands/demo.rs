@@ -11,7 +11,7 @@ mod picture;
 
 use crate::args::DemoArgs;
 use crate::report::networks::engine::random_start;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{Grid, Measured};
 use natmix::draws::Plan;
@@ -23,6 +23,7 @@ use natmix_models::mlp::{Activation, Likelihood, Mlp, Network};
 use natmix_models::{Observations, datasets};
 use serde::Serialize;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Most components.
@@ -32,7 +33,7 @@ const HIDDEN: usize = 10;
 /// Spread of the places where components start.
 const START_SPREAD: f64 = 0.7;
 /// Iterations of each component by itself, and of a mixture of them.
-const ALONE: u64 = 600;
+const ALONE: u64 = 380;
 const TOGETHER: u64 = 100;
 /// First KL bound of a step of components that have settled.
 const SETTLED: f64 = 0.02;
@@ -119,27 +120,34 @@ impl Set {
         let network = Network::new(2, &[HIDDEN], Activation::Relu, Likelihood::Bernoulli)?;
         let network = Mlp::new(network, self.train.clone(), &[1.0])?;
         let dim = network.dim();
-        let mut alone: Vec<(f64, f64, Gaussian)> = Vec::new();
-        for place in 0..MOST_COMPONENTS as u64 {
-            bar.set_message(format!("{}: start {} of {MOST_COMPONENTS}", self.title, place + 1));
+        bar.set_message(format!("{}: {MOST_COMPONENTS} starts", self.title));
+        let fit_alone = |place: u64| -> Result<(f64, Gaussian)> {
             // Another stream for each place, whatever the seed.
             let start = random_start(1, Shape::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
-            let config =
-                Config { max_iterations: ALONE, trust_region: 1.0, diagnostic_draws: 4_000, ..config(1, seed) };
+            let config = Config {
+                max_iterations: ALONE,
+                trust_region: 1.0,
+                diagnostic_draws: 3_000,
+                threads: 1,
+                ..config(1, seed)
+            };
             let fitted = Fit::new(&network, config).start(start).run()?;
             let elbo = fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |d| d.elbo.mean);
-            alone.push((elbo, fitted.seconds, fitted.mixture.components()[0].clone()));
             bar.inc(1);
-        }
+            Ok((elbo, fitted.mixture.components()[0].clone()))
+        };
+        let clock = Instant::now();
+        let mut alone = side_by_side(MOST_COMPONENTS as u64, fit_alone)?;
+        let each = clock.elapsed().as_secs_f64() / MOST_COMPONENTS as f64;
         alone.sort_by(|a, b| b.0.total_cmp(&a.0));
         for components in 1..=MOST_COMPONENTS {
             bar.set_message(format!("{}: K = {components}", self.title));
             let parts = &alone[..components];
             // The best weights of components that do not overlap.
-            let weights: Vec<f64> = parts.iter().map(|(elbo, ..)| (elbo - parts[0].0).max(-20.0).exp()).collect();
-            let start = Mixture::new(&weights, parts.iter().map(|(.., part)| part.clone()).collect())?;
+            let weights: Vec<f64> = parts.iter().map(|(elbo, _)| (elbo - parts[0].0).max(-20.0).exp()).collect();
+            let start = Mixture::new(&weights, parts.iter().map(|(_, part)| part.clone()).collect())?;
             let fitted = Fit::new(&network, config(components, seed)).start(start).run()?;
-            let before = parts.iter().map(|(_, seconds, _)| seconds).sum();
+            let before = each * components as f64;
             self.fits.push(Measured::new(&network, &fitted, test, &self.grid, (before, ALONE))?);
             bar.inc(1);
         }
@@ -180,6 +188,27 @@ impl Set {
         }
         Ok(())
     }
+}
+
+/// Runs `work` for 0 to `count`, as many at a time as there are cores: a single small component gains little from threads of
+/// its own.
+fn side_by_side<T: Send>(count: u64, work: impl Fn(u64) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count as usize);
+    let next = AtomicU64::new(0);
+    let take = || {
+        let places = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|place| *place < count));
+        places.map(|place| Ok((place, work(place)?))).collect::<Result<Vec<_>>>()
+    };
+    let found: Vec<Vec<(u64, T)>> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(take)).collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a start broke off"))?)
+            .collect::<Result<_>>()
+    })?;
+    let mut found: Vec<(u64, T)> = found.into_iter().flatten().collect();
+    found.sort_by_key(|(place, _)| *place);
+    Ok(found.into_iter().map(|(_, result)| result).collect())
 }
 
 fn config(components: usize, seed: u64) -> Config {
