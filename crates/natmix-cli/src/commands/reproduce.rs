@@ -8,6 +8,7 @@ mod uci;
 
 use crate::args::DemoArgs;
 use crate::args::reproduce::{Experiment, Protocol, ReproduceArgs};
+use crate::report::number;
 use anyhow::{Context, Result};
 use natmix_models::mlp::train::with_threads;
 use std::path::PathBuf;
@@ -57,10 +58,13 @@ fn bar(quiet: bool, steps: u64) -> indicatif::ProgressBar {
     bar
 }
 
-/// Mean and standard error of the mean; the latter zero for one value.
-fn mean_se(values: &[f64]) -> (f64, f64) {
+/// The mean of some figures, with its standard error where there are several.
+fn mean_with_error(values: &[f64], decimals: usize) -> String {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    (mean, (variance / n).sqrt())
+    if values.len() < 2 {
+        return number::fixed(mean, decimals);
+    }
+    let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    format!("{} ± {}", number::fixed(mean, decimals), number::fixed((variance / n).sqrt(), decimals))
 }

@@ -2,7 +2,7 @@
 //! each training part.
 
 use super::page::{Page, Table};
-use super::{data, full, mean_se};
+use super::{data, full, mean_with_error};
 use crate::args::reproduce::{Covariance, ReproduceArgs};
 use crate::report::number;
 use anyhow::{Context, Result, bail};
@@ -254,8 +254,7 @@ fn summary(outcomes: &[Outcome]) -> Table {
             return None;
         }
         let figure = |f: &dyn Fn(&Outcome) -> f64, decimals| {
-            let (mean, se) = mean_se(&of.iter().map(|o| f(o)).collect::<Vec<_>>());
-            format!("{} ± {}", number::fixed(mean, decimals), number::fixed(se, decimals))
+            mean_with_error(&of.iter().map(|o| f(o)).collect::<Vec<_>>(), decimals)
         };
         let mean = of.iter().map(|o| o.log_likelihood).sum::<f64>() / of.len() as f64;
         let full = |f: &dyn Fn(&Full) -> f64| match of.iter().all(|o| o.full.is_some()) {
