@@ -16,7 +16,7 @@ as given.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -114,7 +114,34 @@ class _Bayes(BaseEstimator):
         return self.posterior_.predict((X - self._centre) / self._scale, threads=self._threads())
 
 
-class BayesClassifier(ClassifierMixin, _Bayes):
+class _Classes(ClassifierMixin):
+    """What the classifiers share, whatever gives them probabilities."""
+
+    if TYPE_CHECKING:
+
+        def _predict(self, X: Any) -> dict[str, np.ndarray]: ...
+
+    def _classes(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Checked features, and the number of each row's class."""
+        X, y = validate_data(self, X, y, dtype=float)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"only one class, {self.classes_[0]!r}: there is nothing to learn")
+        return X, codes
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities, averaged over the posterior."""
+        found = self._predict(X)["probability"]
+        return np.column_stack([1 - found, found]) if found.ndim == 1 else found
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable classes."""
+        probability = self.predict_proba(X)
+        return self.classes_[probability.argmax(axis=1)]
+
+
+class BayesClassifier(_Classes, _Bayes):
     """Logistic regression for two classes, softmax regression for more.
 
     Parameters
@@ -138,24 +165,10 @@ class BayesClassifier(ClassifierMixin, _Bayes):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesClassifier:
         """Fit to features ``(n, k)`` and classes ``(n,)``."""
-        X, y = validate_data(self, X, y, dtype=float)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"only one class, {self.classes_[0]!r}: there is nothing to learn")
+        X, codes = self._classes(X, y)
         model = models.Logistic if len(self.classes_) == 2 else models.Softmax
         self._fit(model, X, codes, sample_weight)
         return self
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities, averaged over the posterior."""
-        found = self._predict(X)["probability"]
-        return np.column_stack([1 - found, found]) if found.ndim == 1 else found
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable classes."""
-        probability = self.predict_proba(X)
-        return self.classes_[probability.argmax(axis=1)]
 
 
 class BayesRegressor(RegressorMixin, _Bayes):
@@ -280,7 +293,7 @@ class _BayesNetwork(BaseEstimator):
         return self.posterior_.predict((X - self._centre) / self._scale, draws=draws, threads=self._threads())
 
 
-class BayesNetworkClassifier(ClassifierMixin, _BayesNetwork):
+class BayesNetworkClassifier(_Classes, _BayesNetwork):
     """A Bayesian neural network for classes: a mixture of Gaussians over its weights, trained by VOGN.
 
     Parameters
@@ -307,23 +320,9 @@ class BayesNetworkClassifier(ClassifierMixin, _BayesNetwork):
 
     def fit(self, X: Any, y: Any) -> BayesNetworkClassifier:
         """Fit to features ``(n, k)`` and classes ``(n,)``."""
-        X, y = validate_data(self, X, y, dtype=float)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"only one class, {self.classes_[0]!r}: there is nothing to learn")
+        X, codes = self._classes(X, y)
         self._fit(X, codes, len(self.classes_))
         return self
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities, averaged over the weights."""
-        found = self._predict(X)["probability"]
-        return np.column_stack([1 - found, found]) if found.ndim == 1 else found
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable classes."""
-        probability = self.predict_proba(X)
-        return self.classes_[probability.argmax(axis=1)]
 
 
 class BayesNetworkRegressor(RegressorMixin, _BayesNetwork):

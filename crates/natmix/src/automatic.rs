@@ -224,7 +224,7 @@ fn first_state(
     let budget = budget(config);
     let limit = budget.map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
     let most_evals = budget.unwrap_or(u64::MAX);
-    let mut evaluator = Evaluator { target, scratch, evals: 0, dropped: 0, limit, most_evals, go_on: &mut go_on };
+    let mut evaluator = Evaluator { limit, most_evals, ..Evaluator::new(target, scratch, (0, 0), &mut go_on) };
     let most = most_components(config);
     let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
     let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;

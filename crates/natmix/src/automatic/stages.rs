@@ -23,9 +23,10 @@ const SPENT: f64 = 0.25;
 /// Times as many components after a split where no budget says how many.
 const GROWTH: usize = 4;
 const LEAST_GROWTH: usize = 16;
-/// They draw twice as many points, and with fewer components than a few more: up to this share of the budget.
+/// Share of the budget that the settling at the end may take: its iterations draw twice as many points where that allows it,
+/// and more where there are few components.
 const SETTLING_SHARE: f64 = 0.25;
-/// Tolerances of expected gain at which such a run counts as rested when they are spent.
+/// Tolerances of expected gain at which a run counts as rested when its evaluations are spent.
 const NEAR_REST: f64 = 5.0;
 /// Rounds of components at missed points: each costs a stage.
 const MOST_ROUNDS: u64 = 4;
