@@ -4,7 +4,7 @@
 use crate::errors::raise;
 use crate::mixture::Mixture;
 use crate::target::{Kind, Network, Target};
-use natmix::choices::About;
+use natmix::config::About;
 use natmix::observe::{Cancel, Iteration, Observer, Searching, TraceRow};
 use natmix::{Error, Fit, Fitted};
 use natmix_models::mlp::train::with_threads;

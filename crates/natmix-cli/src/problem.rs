@@ -3,7 +3,7 @@
 use crate::memory;
 use crate::settings::{ModelKind, Settings};
 use anyhow::{Context, Result, bail};
-use natmix::choices::About;
+use natmix::config::About;
 use natmix::target::Target;
 use natmix::targets::Spec;
 use natmix_models::table::TableFile;

@@ -6,7 +6,7 @@ use natmix::psis::smooth;
 use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
 use natmix::targets::log_p_at;
 use natmix::testing::{CheckOptions, check_target};
-use natmix::{Config, Method, Scratch, fit};
+use natmix::{Config, Method, Parts, Scratch, fit};
 use natmix_models::{
     Dataset, Draws, Inputs, Kind, Linear, Observations, Predictions, Regression, Softmax, loo, predict, score,
 };
@@ -224,7 +224,8 @@ fn linear_with_known_noise_is_the_closed_form() {
         let (posterior, evidence) = closed_form(&data, 2.5, 0.4, None);
         let model = Regression::new(kind, data, &[2.5]).unwrap();
         for method in [Method::Von, Method::ComponentDraws] {
-            let config = Config { rate: 1.0, tolerance: 1e-9, diagnostic_draws: 500, ..Config::new(method) };
+            let config =
+                Config { tolerance: 1e-9, diagnostic_draws: 500, ..Parts { rate: 1.0, ..Parts::new(method) }.into() };
             let fitted = fit(model.target(), &config).unwrap();
             let what = format!("{method:?}, {rows} rows, weighted {weighted}");
             assert_close(&fitted.mixture.mean(), posterior.mean(), 1e-6, &what);
@@ -270,7 +271,7 @@ fn seven_points_with_unknown_noise() {
     assert!((truth[1] + 9.0).abs() < 0.5 && (truth[0] - 89.0).abs() < 1.5, "{truth:?}");
 
     let model = Linear::new(data, &[100.0], None).unwrap();
-    let fitted = fit(&model, &Config { components: 3, seed: 3, ..Config::new(Method::ComponentDraws) }).unwrap();
+    let fitted = fit(&model, &Config { seed: 3, ..Config::new(Method::ComponentDraws).with_components(3) }).unwrap();
     assert!(fitted.stop.converged, "{:?}", fitted.stop);
     let diagnostics = fitted.diagnostics.unwrap();
     assert!(diagnostics.verdict.trusted, "{:?}", diagnostics.verdict);

@@ -2,7 +2,7 @@
 
 pub mod mlp;
 
-use natmix::choices::{About, Choices};
+use natmix::config::{About, Overrides};
 use natmix::family::Mixture;
 use natmix::target::Shape;
 use natmix::{Config, Error, Method};
@@ -203,33 +203,35 @@ impl Settings {
     }
 
     /// What decides the way of the engine.
-    pub fn choices(&self) -> Choices {
-        Choices {
-            method: self.method.clone(),
-            components: self.components.clone(),
-            covariance: self.covariance.clone(),
-            rule: self.rule.clone(),
+    fn overrides(&self) -> Result<Overrides, Error> {
+        let name = |name: &str, default: &str| (name != default).then(|| name.to_owned());
+        Ok(Overrides {
+            method: by_name("method", name(&self.method, "auto"))?,
+            components: by_name("components", name(&self.components, "auto"))?,
+            covariance: by_name("covariance", name(&self.covariance, "auto"))?,
+            rule: by_name("rule", self.rule.clone())?,
             rate: self.rate,
             weight_rate: self.weight_rate,
-            draws: self.draws.clone(),
+            draws: by_name("draws", name(&self.draws, "auto"))?,
             draws_per_component: self.draws_per_component,
-            entropy_trick: self.entropy_trick.clone(),
+            entropy_trick: by_name("entropy_trick", name(&self.entropy_trick, "fitted"))?,
             minibatch: self.minibatch,
-            tolerance: self.tolerance,
+            tolerance: Some(self.tolerance),
             max_evals: self.max_evals,
             max_seconds: self.max_seconds,
-            init_mean: self.init_mean.clone(),
-            init_sd: self.init_sd.clone(),
-            seed: self.seed,
-            threads: self.threads,
-        }
+            init_mean: self.init_mean.clone().map(Into::into),
+            init_sd: self.init_sd.clone().map(Into::into),
+            seed: Some(self.seed),
+            threads: Some(self.threads),
+            ..Overrides::default()
+        })
     }
 
     /// The settings of the engine for a target. Whether it has one mode follows from the model.
     pub fn engine(&self, about: &About<'_>) -> Result<Config, Error> {
         // Posteriors of these regressions are log-concave: one component finds the mode.
         let one_mode = self.model.is_some_and(|model| model != ModelKind::Density);
-        let config = self.choices().config(&About { one_mode, ..*about })?;
+        let config = self.overrides()?.resolve(&About { one_mode, ..*about })?;
         check_size(&config, about.dim)?;
         Ok(config)
     }
@@ -238,14 +240,22 @@ impl Settings {
 /// Changes the settings of the engine so that they go with a start. Only the automatic mixture may leave its number of components.
 pub fn start_at(config: &mut Config, start: &Mixture) {
     config.covariance = start.shape();
-    if config.method != Method::Auto {
-        config.components = start.len();
+    if config.method() != Method::Auto {
+        *config = std::mem::take(config).with_components(start.len());
     }
+}
+
+fn by_name<T: for<'de> Deserialize<'de>>(setting: &'static str, name: Option<String>) -> Result<Option<T>, Error> {
+    use serde::de::{IntoDeserializer, value};
+    let read = |name: String| T::deserialize(name.into_deserializer());
+    name.map(read).transpose().map_err(|error: value::Error| Error::Config { setting, problem: error.to_string() })
 }
 
 /// Refuses what no memory holds, before it is asked for.
 fn check_size(config: &Config, dim: usize) -> Result<(), Error> {
-    let Config { components, draws_per_component, covariance, .. } = *config;
+    let components = config.components().given().unwrap_or(0);
+    let draws_per_component = config.parts().map_or(0, |parts| parts.draws_per_component);
+    let covariance = config.covariance;
     let refuse = |setting, problem| Err(Error::Config { setting, problem });
     if components > MOST_COMPONENTS {
         let problem = format!("{components} is more than {MOST_COMPONENTS}: a few dozen are a lot (try auto)");

@@ -36,12 +36,11 @@ fn identity(d: usize, scale: f64) -> Vec<Vec<f64>> {
 
 fn config(components: usize, max_evals: u64) -> Config {
     Config {
-        components,
         max_evals: Some(max_evals),
         threads: 1,
         tolerance: 1e-12,
         diagnostic_draws: 0,
-        ..Config::default()
+        ..Config::default().with_components(components)
     }
 }
 

@@ -9,7 +9,7 @@ use natmix::family::Mixture;
 use natmix::observe::{Iteration, Observer};
 use natmix::target::{EvalOut, Points, Rows, Target, TargetError};
 use natmix::targets::Spec;
-use natmix::{Config, Error, Fit, Method, Scratch};
+use natmix::{Config, Error, Fit, Method, Parts, Scratch};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,13 +19,11 @@ const ITERATIONS: u64 = 20;
 
 fn config(components: usize, draws: usize, threads: usize) -> Config {
     Config {
-        components,
-        draws_per_component: draws,
         tolerance: 1e-300,
         max_iterations: ITERATIONS,
         diagnostic_draws: 0,
         threads,
-        ..Config::new(Method::ComponentDraws)
+        ..Parts { components, draws_per_component: draws, ..Parts::new(Method::ComponentDraws) }.into()
     }
 }
 

@@ -13,7 +13,7 @@ use natmix::draws::Plan;
 use natmix::estimate::Trick;
 use natmix::rule::Rule;
 use natmix::target::Shape;
-use natmix::{Config, Fit, Method};
+use natmix::{Config, Fit, Method, Parts};
 use regression::{DIM, Regression, settings};
 
 /// Nats from the best Gaussian at which a regression run is done.
@@ -93,12 +93,14 @@ fn independent(seeds: u64) {
         (Method::Von, Shape::Diag, 20, 0.1),
     ] {
         let config = Config {
-            draws: Plan::Independent,
-            draws_per_component: draws,
-            entropy_trick: Trick::Off,
-            rate,
             max_evals: Some(200_000),
-            ..settings(method, shape, 0)
+            ..settings(method, shape, 0).with_parts(|parts| Parts {
+                draws: Plan::Independent,
+                draws_per_component: draws,
+                entropy_trick: Trick::Off,
+                rate,
+                ..parts
+            })
         };
         print_row(&format!("{}, {}, {draws}, {rate}", method.name(), shape.name()), &run(&regression, config, seeds));
     }
@@ -115,8 +117,14 @@ fn modes(seeds: u64) {
         (Plan::Independent, Rule::Improved, 30),
     ] {
         for method in [Method::ComponentDraws, Method::MixtureDraws] {
-            let config =
-                |seed| Config { draws: plan, rule, draws_per_component: draws, ..three_modes::config(method, seed) };
+            let config = |seed| {
+                three_modes::config(method, seed).with_parts(|parts| Parts {
+                    draws: plan,
+                    rule,
+                    draws_per_component: draws,
+                    ..parts
+                })
+            };
             let runs: Vec<Option<u64>> = (0..seeds).map(|seed| three_modes::run_to_goal(config(seed)).0).collect();
             let label = format!("{}, {}, {draws}, {}", plan.name(), rule.name(), method.name());
             let all: Vec<String> = runs.iter().copied().map(shown).collect();
@@ -131,11 +139,10 @@ fn vogn_precision() {
     for rows in [50, 200, 1000, 5000] {
         let regression = Regression::new(rows);
         let config = Config {
-            draws_per_component: 2 * DIM,
             max_iterations: 500,
             tolerance: 1e-9,
             diagnostic_draws: 0,
-            ..Config::new(Method::Vogn)
+            ..Parts { draws_per_component: 2 * DIM, ..Parts::new(Method::Vogn) }.into()
         };
         let fitted = Fit::new(&regression.target, config).run().unwrap();
         let errors = regression.diagonal_errors(fitted.mixture.components()[0].precision().matrix());

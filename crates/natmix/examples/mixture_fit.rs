@@ -15,8 +15,12 @@ fn main() -> Result<(), natmix::Error> {
             vec![vec![0.3, 0.0], vec![0.0, 0.6]],
         ]),
     )?;
-    let config =
-        Config { components: 8, init_sd: vec![3.0], seed: 4, tolerance: 1e-3, ..Config::new(Method::ComponentDraws) };
+    let config = Config {
+        init_sd: vec![3.0],
+        seed: 4,
+        tolerance: 1e-3,
+        ..Config::new(Method::ComponentDraws).with_components(8)
+    };
     let fitted = Fit::new(&target, config).run()?;
 
     println!("log density of the fit, darker is denser; digits mark component means\n");

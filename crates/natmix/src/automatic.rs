@@ -142,10 +142,19 @@ fn budget(config: &Config) -> Option<u64> {
     config.max_evals.or(if config.max_seconds.is_none() { Some(DEFAULT_EVALS) } else { None })
 }
 
+/// The number of components that was asked for; zero if it is to be found.
+fn fixed_components(config: &Config) -> usize {
+    config.components().given().unwrap_or(0)
+}
+
 /// Most components that `config` allows.
 fn most_components(config: &Config) -> usize {
     let affordable = (budget(config).unwrap_or(0) / EVALS_A_COMPONENT) as usize;
-    if config.components == 0 { affordable.clamp(MOST_COMPONENTS, 2 * MOST_COMPONENTS) } else { config.components }
+    if fixed_components(config) == 0 {
+        affordable.clamp(MOST_COMPONENTS, 2 * MOST_COMPONENTS)
+    } else {
+        fixed_components(config)
+    }
 }
 
 /// The `most` heaviest components of `mixture`: a run may end before it has come to choose between the modes.
@@ -365,7 +374,7 @@ impl Runner<'_> {
         }
         self.update();
         self.state.iteration += 1;
-        if self.state.iteration > FIRST_STAGE.0 && self.state.mixture.len() > self.config.components {
+        if self.state.iteration > FIRST_STAGE.0 && self.state.mixture.len() > fixed_components(&self.config) {
             // Cheap, and a component that has lost its weight would go on drawing points.
             grow::prune(&mut self.state, usize::MAX, 0.0)?;
         }

@@ -24,7 +24,6 @@ use crate::automatic::{Kept, Phase, SearchSummary, Witnesses};
 use crate::config::Config;
 use crate::error::Error;
 use crate::estimate::trick::Coefficients;
-use crate::method::Method;
 use crate::observe::{Iteration, Observer};
 use crate::rule::Rule;
 use crate::rule::adam::AdamState;
@@ -139,9 +138,9 @@ struct HistoryOutline {
 
 /// Numbers of momentum, and of each of Adam's moments, that a component carries.
 fn carried_lens(config: &Config, dim: usize) -> (usize, usize) {
-    match config.rule {
-        Rule::Momentum => (dim, 0),
-        Rule::Adam => (0, 1 + dim + config.covariance.len(dim)),
+    match config.parts().map(|parts| parts.rule) {
+        Some(Rule::Momentum) => (dim, 0),
+        Some(Rule::Adam) => (0, 1 + dim + config.covariance.len(dim)),
         _ => (0, 0),
     }
 }
@@ -225,11 +224,11 @@ impl Stored for Checkpoint {
         config.validate().map_err(|error| error.to_string())?;
         let mut layout = mixture.layout("")?;
         let (d, count) = (mixture.dim, mixture.ids.len());
-        let auto = config.method == Method::Auto;
+        let auto = config.parts().is_none();
         if automatic.is_some() != auto {
             return Err("settings and state differ in the method".into());
         }
-        if !auto && config.components != count || config.covariance != mixture.covariance {
+        if config.parts().is_some_and(|parts| parts.components != count) || config.covariance != mixture.covariance {
             return Err("settings and mixture differ in number or shape of the components".into());
         }
         if [iteration, evals, dropped, &barren.0, &barren.1].iter().any(|count| **count > MOST_COUNT) {

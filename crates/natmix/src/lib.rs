@@ -34,7 +34,7 @@
 //! | [`estimate`] | from points to moments; the entropy trick |
 //! | [`rule`] | from moments to a step |
 //! | [`automatic`] | the automatic mixture: modes, components, steps and draws by itself |
-//! | [`method`], [`config`], [`choices`] | the named methods and every setting, also by name |
+//! | [`method`], [`config`] | the named methods and every setting |
 //! | [`run`], [`state`], [`stop`], [`observe`] | the run loop and what watches it |
 //! | [`diagnose`](mod@diagnose), [`psis`] | how far a result can be trusted |
 //! | [`save`], [`checkpoint`] | files |
@@ -44,7 +44,6 @@
 pub mod autodiff;
 pub mod automatic;
 pub mod checkpoint;
-pub mod choices;
 pub mod config;
 pub mod diagnose;
 pub mod draws;
@@ -70,7 +69,7 @@ pub mod testing;
 pub mod transform;
 mod workspace;
 
-pub use config::{Config, Source};
+pub use config::{Config, Parts, Source};
 pub use diagnose::diagnose;
 pub use error::Error;
 pub use method::Method;

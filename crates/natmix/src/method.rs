@@ -1,11 +1,6 @@
-//! The named methods: each is a combination of source, estimator and rule.
+//! The named methods: the automatic mixture, and combinations of source, estimator and rule (see [`crate::config::Parts`]).
 
-use crate::config::{Config, Source};
-use crate::draws::Plan;
 use crate::error::Error;
-use crate::estimate::Estimator;
-use crate::rule::Rule;
-use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -52,34 +47,6 @@ impl Method {
     /// The name that command line and configuration files use.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|entry| entry.0 == self).map_or("", |entry| entry.1)
-    }
-
-    /// Sets what the method fixes in `base`.
-    pub(crate) fn configure(self, base: Config) -> Config {
-        match self {
-            Method::Bbvi => Config {
-                source: Source::Mixture,
-                draws: Plan::Independent,
-                draws_per_component: 200,
-                estimator: Estimator::Score,
-                rule: Rule::Adam,
-                rate: 0.02,
-                max_iterations: 100_000,
-                ..base
-            },
-            Method::Ngvi => Config { rule: Rule::Plain, rate: 0.1, ..base },
-            Method::Von => Config { estimator: Estimator::Exact, rule: Rule::Plain, ..base },
-            Method::Vogn => Config {
-                covariance: Shape::Diag,
-                estimator: Estimator::EmpiricalFisher,
-                rule: Rule::Momentum,
-                rate: 0.1,
-                ..base
-            },
-            Method::MixtureDraws => Config { source: Source::Mixture, rule: Rule::Plain, rate: 0.1, ..base },
-            Method::Auto => Config { components: 0, draws: Plan::Independent, ..base },
-            Method::ComponentDraws => base,
-        }
     }
 }
 

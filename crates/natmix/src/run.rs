@@ -10,13 +10,13 @@
 //! ```
 
 use crate::automatic::{self, SearchSummary};
-use crate::config::{Config, Source};
+use crate::config::{Config, OrAuto, Parts, Source, StrategyConfig};
 use crate::diagnose::{Diagnostics, diagnose_in_pool};
 use crate::draws::Key;
 use crate::error::Error;
 use crate::estimate::batch::Batch;
 use crate::estimate::cell::{Cell, elbo, reduce};
-use crate::estimate::{Moments, ScratchPool, Setup};
+use crate::estimate::{Estimator, Moments, ScratchPool, Setup};
 use crate::family::Mixture;
 use crate::method::Method;
 use crate::minibatch::Minibatches;
@@ -129,13 +129,13 @@ impl<'a> Fit<'a> {
         config.validate()?;
         check_support(target, &config)?;
         let dim = target.dim();
-        let numbers = (config.components as u64)
-            .checked_mul(config.plan().count(config.draws_per_component) as u64)
-            .and_then(|n| n.checked_mul(dim as u64));
+        let parts = config.parts().cloned().unwrap_or_else(|| Parts::new(Method::Auto));
+        let (components, draws) = (config.components().given().unwrap_or(0), parts.draws_per_component);
+        let points = parts.plan().count(draws) as u64;
+        let numbers = (components as u64).checked_mul(points).and_then(|n| n.checked_mul(dim as u64));
         if dim == 0 || numbers.is_none_or(|n| n > MOST_NUMBERS) {
             return Err(Error::InvalidInput(format!(
-                "{} components with {} draws each in dimension {dim} are more than can be held",
-                config.components, config.draws_per_component
+                "{components} components with {draws} draws each in dimension {dim} are more than can be held"
             )));
         }
         let pool = || {
@@ -144,7 +144,7 @@ impl<'a> Fit<'a> {
                 .build()
                 .map_err(|error| Error::Threads { threads: config.threads, problem: error.to_string() })
         };
-        if config.method == Method::Auto {
+        let StrategyConfig::Parts(parts) = config.strategy.clone() else {
             let start = match start {
                 None => Ok(None),
                 Some(Start::Mixture(mixture)) => Ok(Some(check_start(mixture, &config, dim)?)),
@@ -153,16 +153,16 @@ impl<'a> Fit<'a> {
             let pool = pool()?;
             let threads = pool.current_num_threads();
             return pool.install(|| hosted(target, move || automatic::run(target, config, start, threads, observers)));
-        }
+        };
         let state = match start {
-            None => State::new(first_mixture(&config, dim)?, &config),
+            None => State::new(first_mixture(&config, parts.components, dim)?, &config),
             Some(Start::Mixture(mixture)) => State::new(check_start(mixture, &config, dim)?, &config),
             Some(Start::State(state)) => *check_state(state, &config, dim)?,
         };
         let pool = pool()?;
         let threads = pool.current_num_threads();
         // Inside once and for all: entering a pool costs more than a small iteration.
-        pool.install(|| hosted(target, move || Runner::new(target, config, state, threads)?.run(observers)))
+        pool.install(|| hosted(target, move || Runner::new(target, config, parts, state, threads)?.run(observers)))
     }
 }
 
@@ -174,7 +174,7 @@ fn hosted(target: &dyn Target, fit: impl FnOnce() -> Result<Fitted, Error> + Sen
 }
 
 fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {
-    let estimator = config.estimator;
+    let estimator = config.parts().map_or(Estimator::Stein, |parts| parts.estimator);
     if estimator.needs_gradient() && !target.has_gradient() {
         return Err(Error::Unsupported { needed: "gradients".into(), offered: "values only (try `bbvi`)".into() });
     }
@@ -189,7 +189,7 @@ fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {
             return Err(Error::Unsupported { needed: name(&(kind, config.covariance)) + " curvature", offered });
         }
     }
-    if let Some(rows) = config.minibatch {
+    if let Some(rows) = config.parts().and_then(|parts| parts.minibatch) {
         match target.num_rows() {
             None => {
                 return Err(Error::Unsupported { needed: "data rows, for minibatches".into(), offered: "none".into() });
@@ -204,7 +204,7 @@ fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {
 }
 
 fn check_start(mixture: Mixture, config: &Config, dim: usize) -> Result<Mixture, Error> {
-    let number = config.method == Method::Auto || mixture.len() == config.components;
+    let number = config.parts().is_none_or(|parts| mixture.len() == parts.components);
     if mixture.dim() != dim || mixture.shape() != config.covariance || !number {
         return Err(Error::InvalidInput(format!(
             "the start has dimension {}, {} covariance and {} components; the run needs {dim}, {} and {}",
@@ -212,7 +212,7 @@ fn check_start(mixture: Mixture, config: &Config, dim: usize) -> Result<Mixture,
             mixture.shape().name(),
             mixture.len(),
             config.covariance.name(),
-            config.components,
+            config.components(),
         )));
     }
     if let Some(k) = mixture.components().iter().position(|component| !component.is_sound()) {
@@ -226,8 +226,8 @@ fn check_state(state: Box<State>, config: &Config, dim: usize) -> Result<Box<Sta
     if !state.fits(config) {
         return Err(Error::InvalidInput(format!(
             "the state comes from a run with another method or rule than `{}` and `{}`: resume with the settings of that run",
-            config.method.name(),
-            config.rule.name()
+            config.method().name(),
+            config.parts().map_or(Rule::TrustRegion, |parts| parts.rule).name()
         )));
     }
     Ok(state)
@@ -245,10 +245,9 @@ pub(crate) fn conclude(
 ) -> Fitted {
     let converged = reason == StopReason::Converged;
     let (mixture, running_elbo) = state.choose();
-    let mixture = if mixture.len() > config.components && config.components > 0 {
-        automatic::at_most(mixture, config.components)
-    } else {
-        mixture.clone()
+    let mixture = match config.components() {
+        OrAuto::Is(most) if mixture.len() > most => automatic::at_most(mixture, most),
+        _ => mixture.clone(),
     };
     let search = state.automatic.as_ref().map(|phase| phase.search.clone());
     let (diagnostics, diagnostics_error) = match config.diagnostic_draws {
@@ -285,6 +284,7 @@ pub(crate) fn conclude(
 struct Runner<'a> {
     target: &'a dyn Target,
     config: Config,
+    parts: Parts,
     state: State,
     scratch: ScratchPool,
     batches: Option<Minibatches>,
@@ -302,17 +302,17 @@ struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    fn new(target: &'a dyn Target, config: Config, state: State, threads: usize) -> Result<Self, Error> {
+    fn new(target: &'a dyn Target, config: Config, parts: Parts, state: State, threads: usize) -> Result<Self, Error> {
         let (k, dim, shape) = (state.mixture.len(), state.mixture.dim(), state.mixture.shape());
-        let batches = match (config.minibatch, target.num_rows()) {
+        let batches = match (parts.minibatch, target.num_rows()) {
             (Some(size), Some(rows)) => Some(Minibatches::new(rows, size, config.seed)?),
             _ => None,
         };
         let mut by_id: Vec<usize> = (0..k).collect();
         by_id.sort_by_key(|&k| state.mixture.ids()[k]);
         let mut cells: Vec<Cell> = (0..k).map(|_| Cell::default()).collect();
-        let most = k * config.plan().count(config.draws_per_component);
-        if config.source == Source::Mixture && k * most * dim <= MOST_RESERVED {
+        let most = k * parts.plan().count(parts.draws_per_component);
+        if parts.source == Source::Mixture && k * most * dim <= MOST_RESERVED {
             // Any component may get all the draws one day; making room now spares allocations later.
             cells.iter_mut().for_each(|cell| cell.reserve(most, dim));
         }
@@ -330,6 +330,7 @@ impl<'a> Runner<'a> {
             new_weights: vec![0.0; k],
             tricks: state.carried.iter().map(|carried| carried.trick).collect(),
             config,
+            parts,
             state,
         })
     }
@@ -370,10 +371,10 @@ impl<'a> Runner<'a> {
 
     /// Whether a budget is spent, or there is nothing left to gain.
     fn exhausted(&self) -> Option<StopReason> {
-        let (state, config) = (&self.state, &self.config);
+        let (state, config, parts) = (&self.state, &self.config, &self.parts);
         // Under mixture draws each component's share is rounded up by at most two.
-        let rounding = if config.source == Source::Mixture { 2 } else { 0 };
-        let next = (config.components * (config.plan().count(config.draws_per_component) + rounding)) as u64;
+        let rounding = if parts.source == Source::Mixture { 2 } else { 0 };
+        let next = (parts.components * (parts.plan().count(parts.draws_per_component) + rounding)) as u64;
         if state.barren.0 >= MOST_BARREN {
             Some(StopReason::LostSupport)
         } else if state.history.converged(config.tolerance) {
@@ -392,10 +393,10 @@ impl<'a> Runner<'a> {
     /// One iteration; returns the ELBO estimate and its standard error.
     fn iterate(&mut self) -> Result<(f64, f64), Error> {
         self.count_draws();
-        let (config, state) = (&self.config, &self.state);
+        let (config, parts, state) = (&self.config, &self.parts, &self.state);
         let t = state.iteration;
-        let plan = config.plan();
-        let shared = config.source == Source::Mixture;
+        let plan = parts.plan();
+        let shared = parts.source == Source::Mixture;
         let counts = &self.counts;
         let all: usize = counts.iter().sum();
         let setup = Setup {
@@ -405,7 +406,7 @@ impl<'a> Runner<'a> {
                 None => crate::target::Rows::All,
             },
             q: &state.mixture,
-            estimator: config.estimator,
+            estimator: parts.estimator,
             shared,
             scratch: &self.scratch,
         };
@@ -451,15 +452,15 @@ impl<'a> Runner<'a> {
 
     /// Points of each component, before the plan rounds: as many each, or as the weights will have it.
     fn count_draws(&mut self) {
-        let (config, mixture) = (&self.config, &self.state.mixture);
-        match config.source {
-            Source::Component => self.counts.fill(config.draws_per_component),
-            Source::Mixture if mixture.len() == 1 => self.counts.fill(config.draws_per_component),
+        let (config, parts, mixture) = (&self.config, &self.parts, &self.state.mixture);
+        match parts.source {
+            Source::Component => self.counts.fill(parts.draws_per_component),
+            Source::Mixture if mixture.len() == 1 => self.counts.fill(parts.draws_per_component),
             Source::Mixture => {
                 self.counts.fill(0);
                 let mut noise = Noise::new(config.seed, Purpose::Assignment, u64::MAX, self.state.iteration, 0);
                 // Components are drawn in the order of their ids, so that relabelling changes nothing.
-                for _ in 0..config.components * config.draws_per_component {
+                for _ in 0..parts.components * parts.draws_per_component {
                     let mut left = noise.uniform();
                     let found = self.by_id.iter().find(|&&k| {
                         left -= mixture.log_weights()[k].exp();
@@ -491,9 +492,9 @@ impl<'a> Runner<'a> {
     }
 
     fn update(&mut self) {
-        let config = &self.config;
+        let parts = &self.parts;
         let iteration = self.state.iteration + 1;
-        let rate = config.rate * (iteration as f64).powf(-config.decay);
+        let rate = parts.rate * (iteration as f64).powf(-parts.decay);
         let (log_w, components) = self.state.mixture.parts_mut();
         let old_log_w = &*log_w;
         let (moments, cells, scratch) = (&self.moments, &self.cells, &self.scratch);
@@ -504,26 +505,26 @@ impl<'a> Runner<'a> {
             *info = if !moments.usable {
                 StepInfo::skipped(Skipped::NoPoints)
             } else {
-                carried.trick = config.entropy_trick.next(config, carried.trick, &cells[k], component);
+                carried.trick = parts.entropy_trick.next(parts, carried.trick, &cells[k], component);
                 scratch.with(|scratch| {
                     let (objective, noise) = (moments.value + old_log_w[k], cells[k].variance.sqrt());
-                    let step = Step { config, rate, iteration, objective, noise };
+                    let step = Step { parts, rate, iteration, objective, noise };
                     step.take(component, carried, moments, value, scratch)
                 })
             };
         });
         if log_w.len() > 1 {
-            match (config.rule, config.weight_rule) {
+            match (parts.rule, parts.weight_rule) {
                 (_, WeightRule::Fixed) => {}
                 // Adam has moved the logits along with the rest.
                 (Rule::Adam, _) => rule::weights::step(log_w, &self.values, 1.0),
-                (_, WeightRule::Plain) => rule::weights::step(log_w, &self.values, config.weight_rate),
+                (_, WeightRule::Plain) => rule::weights::step(log_w, &self.values, parts.weight_rate),
                 (_, WeightRule::TrustRegion) => {
-                    let bound = config.weight_trust_region;
+                    let bound = parts.weight_trust_region;
                     rule::weights::trust_region_step(
                         log_w,
                         &self.values,
-                        config.weight_rate,
+                        parts.weight_rate,
                         bound,
                         &mut self.new_weights,
                     );

@@ -1,7 +1,7 @@
 //! All that a run carries from one iteration to the next: what a checkpoint holds.
 
 use crate::automatic::Phase;
-use crate::config::Config;
+use crate::config::{Config, Parts};
 use crate::error::Error;
 use crate::estimate::trick::Coefficients;
 use crate::family::{Full, Gaussian, Mixture, Precision};
@@ -45,12 +45,13 @@ pub(crate) struct Carried {
 impl Carried {
     fn new(mixture: &Mixture, config: &Config) -> Self {
         let (dim, shape) = (mixture.dim(), mixture.shape());
+        let parts = config.parts().cloned().unwrap_or_else(|| Parts::new(Method::Auto));
         Self {
-            bound: config.trust_region,
+            bound: parts.trust_region,
             objective: f64::NAN,
-            trick: config.entropy_trick.start(config, dim),
-            velocity: vec![0.0; if config.rule == Rule::Momentum { dim } else { 0 }],
-            adam: match config.rule {
+            trick: parts.entropy_trick.start(&parts, dim),
+            velocity: vec![0.0; if parts.rule == Rule::Momentum { dim } else { 0 }],
+            adam: match parts.rule {
                 Rule::Adam => AdamState::new(dim, shape.len(dim)),
                 _ => AdamState { first: Vec::new(), second: Vec::new() },
             },
@@ -95,7 +96,7 @@ impl State {
     pub(crate) fn fits(&self, config: &Config) -> bool {
         let fresh = Carried::new(&self.mixture, config);
         let sizes = |c: &Carried| [c.velocity.len(), c.adam.first.len(), c.adam.second.len()];
-        self.automatic.is_some() == (config.method == Method::Auto)
+        self.automatic.is_some() == config.parts().is_none()
             && self.carried.len() == self.mixture.len()
             && self.carried.iter().all(|c| sizes(c) == sizes(&fresh))
     }
@@ -176,11 +177,11 @@ pub(crate) fn spread_out(config: &Config, dim: usize) -> Result<(Vec<f64>, Vec<f
 }
 
 /// The first mixture: one component sits at the centre of the start, several are drawn around it.
-pub(crate) fn first_mixture(config: &Config, dim: usize) -> Result<Mixture, Error> {
+pub(crate) fn first_mixture(config: &Config, count: usize, dim: usize) -> Result<Mixture, Error> {
     let (centre, sd) = spread_out(config, dim)?;
-    let components = (0..config.components).map(|k| {
+    let components = (0..count).map(|k| {
         let mut mean = vec![0.0; dim];
-        if config.components > 1 {
+        if count > 1 {
             Noise::new(config.seed, Purpose::Start, k as u64, 0, 0).normals(&mut mean);
         }
         for ((m, centre), sd) in mean.iter_mut().zip(&centre).zip(&sd) {
@@ -188,7 +189,7 @@ pub(crate) fn first_mixture(config: &Config, dim: usize) -> Result<Mixture, Erro
         }
         Ok(Gaussian::new(mean, precision_from_sd(&sd, config.covariance)?))
     });
-    Mixture::new(&vec![1.0; config.components], components.collect::<Result<_, Error>>()?)
+    Mixture::new(&vec![1.0; count], components.collect::<Result<_, Error>>()?)
 }
 
 pub(crate) fn precision_from_sd(sd: &[f64], shape: Shape) -> Result<Precision, Error> {

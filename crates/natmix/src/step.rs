@@ -1,6 +1,6 @@
 //! One component's step: its moments handed to the rule that the settings name.
 
-use crate::config::Config;
+use crate::config::Parts;
 use crate::estimate::Moments;
 use crate::family::Gaussian;
 use crate::rule::{Rule, StepInfo, adam, improved, momentum, plain, trust_region};
@@ -9,7 +9,7 @@ use crate::workspace::Scratch;
 
 /// The step of one component.
 pub(crate) struct Step<'a> {
-    pub config: &'a Config,
+    pub parts: &'a Parts,
     pub rate: f64,
     pub iteration: u64,
     /// Own objective `E_k[b] + log w_k`, and its standard error.
@@ -26,11 +26,11 @@ impl Step<'_> {
         value: &mut f64,
         scratch: &mut Scratch,
     ) -> StepInfo {
-        let Step { config, rate, iteration, objective, noise } = self;
+        let Step { parts, rate, iteration, objective, noise } = self;
         let (grad, hess) = (&moments.grad[..], &moments.hess[..]);
-        match config.rule {
+        match parts.rule {
             Rule::Plain => plain::step(component, grad, hess, rate, scratch),
-            Rule::Improved => improved::step(component, grad, hess, rate, config.step_cap, scratch),
+            Rule::Improved => improved::step(component, grad, hess, rate, parts.step_cap, scratch),
             Rule::TrustRegion => {
                 if !carried.objective.is_nan() {
                     carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, noise);
@@ -41,9 +41,9 @@ impl Step<'_> {
             Rule::Momentum => {
                 let settings = momentum::Momentum {
                     rate,
-                    momentum: config.momentum,
-                    curvature_rate: config.curvature_rate.unwrap_or(rate),
-                    damping: config.damping,
+                    momentum: parts.momentum,
+                    curvature_rate: parts.curvature_rate.unwrap_or(rate),
+                    damping: parts.damping,
                     iteration,
                 };
                 momentum::step(component, &mut carried.velocity, grad, hess, settings, scratch)
@@ -51,7 +51,7 @@ impl Step<'_> {
             Rule::Adam => {
                 let gradients = (moments.value, grad, hess);
                 let (info, logit) =
-                    adam::step(component, &mut carried.adam, gradients, rate, config.momentum, iteration, scratch);
+                    adam::step(component, &mut carried.adam, gradients, rate, parts.momentum, iteration, scratch);
                 *value = logit;
                 info
             }

@@ -150,7 +150,8 @@ fn the_best_mixture_is_not_the_luckiest_one() {
     });
     let target = target.unwrap();
     for seed in 1..=8 {
-        let fitted = fit(&target, &Config { components: 1, diagnostic_draws: 0, seed, ..Config::default() }).unwrap();
+        let fitted =
+            fit(&target, &Config { diagnostic_draws: 0, seed, ..Config::default().with_components(1) }).unwrap();
         let only = &fitted.mixture.components()[0];
         let (mean, variance) = (only.mean()[0], only.sd()[0].powi(2));
         let elbo = mean - (mean + 0.5 * variance).exp() + only.entropy();
@@ -296,13 +297,12 @@ fn a_number_of_components_that_is_asked_for_is_kept() {
     let target = three_modes();
     for components in [1, 2, 3, 5, 12] {
         for max_evals in [2_000, 15_000] {
-            let fitted = fit(&target, &Config { components, ..config(6.0, max_evals, 2) }).unwrap();
+            let fitted = fit(&target, &config(6.0, max_evals, 2).with_components(components)).unwrap();
             assert_eq!(fitted.mixture.len(), components, "of {components} with {max_evals}");
         }
     }
     // Nothing to gain by more than one, but two were asked for.
-    let fitted =
-        fit(&Mixture::single(gaussian(3, 1.0, 1)), &Config { components: 2, ..config(1.0, 4_000, 1) }).unwrap();
+    let fitted = fit(&Mixture::single(gaussian(3, 1.0, 1)), &config(1.0, 4_000, 1).with_components(2)).unwrap();
     assert_eq!(fitted.mixture.len(), 2);
     assert!(fitted.diagnostics.unwrap().elbo.mean > -0.01);
 }
@@ -462,19 +462,6 @@ fn values_alone_are_not_enough() {
     let error = fit(&target, &Config::default()).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }));
     assert_eq!(error.to_string(), "method needs gradients, but the target offers values only (try `bbvi`)");
-}
-
-#[test]
-fn settings_that_belong_to_other_methods_are_refused() {
-    let target = three_modes();
-    for (setting, config) in [
-        ("minibatch", Config { minibatch: Some(3), ..Config::default() }),
-        ("draws", Config { draws: natmix::draws::Plan::Cubature, ..Config::default() }),
-        ("method", Config { rule: natmix::rule::Rule::Plain, ..Config::default() }),
-    ] {
-        let error = fit(&target, &config).unwrap_err();
-        assert!(matches!(error, Error::Config { setting: found, .. } if found == setting), "{error}");
-    }
 }
 
 /// Fits a target of the data folder; the mixture that it is, the result.

@@ -3,12 +3,14 @@
 //! Every method that applies meets NaN, both infinities and errors, at some points or at all, in the value, the gradient or
 //! the curvature. An observer checks the mixture after each iteration. Counts are compared exactly with what the target saw.
 
+use natmix::config::StrategyConfig;
+use natmix::estimate::Estimator;
 use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
 use natmix::observe::{Iteration, Observer};
 use natmix::rule::Rule;
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use natmix::targets::{ClosureTarget, Glm, Likelihood, log_p_at};
-use natmix::{Config, Error, Fit, Fitted, Method, Scratch, fit};
+use natmix::{Config, Error, Fit, Fitted, Method, Parts, Scratch, fit};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -101,14 +103,14 @@ fn settings() -> Vec<Config> {
                 }
                 let draws_per_component = if method == Method::Bbvi { 40 } else { 12 };
                 all.push(Config {
-                    components,
                     covariance,
-                    draws_per_component,
                     max_iterations: 40,
                     diagnostic_draws: 0,
                     threads: 1,
                     seed: 5,
                     ..Config::new(method)
+                        .with_components(components)
+                        .with_parts(|parts| Parts { draws_per_component, ..parts })
                 });
             }
         }
@@ -118,14 +120,15 @@ fn settings() -> Vec<Config> {
 }
 
 fn name(config: &Config) -> String {
-    format!("{} with {} {} components", config.method.name(), config.components, config.covariance.name())
+    format!("{} with {} {} components", config.method().name(), config.components(), config.covariance.name())
 }
 
 fn needs(config: &Config, fault: Fault) -> bool {
+    let estimator = config.parts().map_or(Estimator::Stein, |parts| parts.estimator);
     match fault {
         Fault::Value(_) => true,
-        Fault::Gradient(_) => config.estimator.needs_gradient(),
-        Fault::Curvature(_) => config.estimator.curvature().is_some(),
+        Fault::Gradient(_) => estimator.needs_gradient(),
+        Fault::Curvature(_) => estimator.curvature().is_some(),
     }
 }
 
@@ -353,8 +356,8 @@ fn awkward_data_do_no_harm() {
             // exp(eta) overflows where a start is wide and a column steep; no other model here can fail.
             let steep = matches!(data, "counts with a steep column" | "counts that are all zero");
             assert!(steep || fitted.dropped == 0, "{what}: {} dropped", fitted.dropped);
-            if model.num_rows() == Some(1) && config.method != Method::Auto {
-                let config = Config { minibatch: Some(1), ..config };
+            if model.num_rows() == Some(1) && config.method() != Method::Auto {
+                let config = config.with_parts(|parts| Parts { minibatch: Some(1), ..parts });
                 run(&model, &config, &format!("{what} in minibatches")).unwrap();
             }
         }
@@ -385,7 +388,7 @@ fn a_single_number_is_fitted_exactly() {
 fn unsupported(target: &dyn Target, config: Config) -> String {
     match fit(target, &config) {
         Err(error @ Error::Unsupported { .. }) => error.to_string(),
-        other => panic!("{}: {other:?}", config.method.name()),
+        other => panic!("{}: {other:?}", config.method().name()),
     }
 }
 
@@ -421,7 +424,7 @@ fn what_a_target_lacks_is_named() {
     let with_hessian = gradients.with_hessian(|_, hess| hess.copy_from_slice(&[-1.0, 0.0, 0.0, -1.0]));
     let message = unsupported(&with_hessian, Config::new(Method::Vogn));
     assert!(message.contains("offers exact (diag), exact (full)"), "{message}");
-    let message = unsupported(&with_hessian, Config { minibatch: Some(5), ..Config::new(Method::Ngvi) });
+    let message = unsupported(&with_hessian, Config::from(Parts { minibatch: Some(5), ..Parts::new(Method::Ngvi) }));
     assert!(message.contains("data rows") && message.contains("none"), "{message}");
 }
 
@@ -432,15 +435,21 @@ fn setting_of(target: &dyn Target, config: Config) -> (&'static str, String) {
     }
 }
 
+fn part(config: &mut Config, change: impl FnOnce(&mut Parts)) {
+    if let StrategyConfig::Parts(parts) = &mut config.strategy {
+        change(parts);
+    }
+}
+
 #[test]
 fn every_invalid_setting_is_named() {
     type Change = fn(&mut Config, f64);
     let positive: [(&str, Change); 8] = [
-        ("rate", |c, x| c.rate = x),
-        ("step_cap", |c, x| c.step_cap = x),
-        ("trust_region", |c, x| c.trust_region = x),
-        ("weight_rate", |c, x| c.weight_rate = x),
-        ("weight_trust_region", |c, x| c.weight_trust_region = x),
+        ("rate", |c, x| part(c, |parts| parts.rate = x)),
+        ("step_cap", |c, x| part(c, |parts| parts.step_cap = x)),
+        ("trust_region", |c, x| part(c, |parts| parts.trust_region = x)),
+        ("weight_rate", |c, x| part(c, |parts| parts.weight_rate = x)),
+        ("weight_trust_region", |c, x| part(c, |parts| parts.weight_trust_region = x)),
         ("tolerance", |c, x| c.tolerance = x),
         ("max_seconds", |c, x| c.max_seconds = Some(x)),
         ("init_sd", |c, x| c.init_sd = vec![1.0, x]),
@@ -459,11 +468,11 @@ fn every_invalid_setting_is_named() {
         }
     }
     for bad in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
-        check("momentum", Config { momentum: bad, ..Config::new(Method::ComponentDraws) });
-        check("decay", Config { decay: bad, ..Config::new(Method::ComponentDraws) });
+        check("momentum", Config::from(Parts { momentum: bad, ..Parts::new(Method::ComponentDraws) }));
+        check("decay", Config::from(Parts { decay: bad, ..Parts::new(Method::ComponentDraws) }));
     }
     for bad in [-1.0, f64::NAN, f64::INFINITY] {
-        check("damping", Config { damping: bad, ..Config::new(Method::ComponentDraws) });
+        check("damping", Config::from(Parts { damping: bad, ..Parts::new(Method::ComponentDraws) }));
         check(
             "init_mean",
             Config {
@@ -473,13 +482,13 @@ fn every_invalid_setting_is_named() {
         );
     }
     for bad in [0.0, 1.5, f64::NAN] {
-        check("curvature_rate", Config { curvature_rate: Some(bad), ..Config::new(Method::Vogn) });
+        check("curvature_rate", Config::from(Parts { curvature_rate: Some(bad), ..Parts::new(Method::Vogn) }));
     }
-    check("rate", Config { rate: 1e4, ..Config::new(Method::ComponentDraws) });
-    check("components", Config { components: 0, ..Config::new(Method::ComponentDraws) });
-    check("draws_per_component", Config { draws_per_component: 0, ..Config::new(Method::ComponentDraws) });
-    check("draws_per_component", Config { draws_per_component: 1, ..Config::new(Method::Bbvi) });
-    check("minibatch", Config { minibatch: Some(0), ..Config::new(Method::ComponentDraws) });
+    check("rate", Config::from(Parts { rate: 1e4, ..Parts::new(Method::ComponentDraws) }));
+    check("components", Config::new(Method::ComponentDraws).with_components(0));
+    check("draws_per_component", Config::from(Parts { draws_per_component: 0, ..Parts::new(Method::ComponentDraws) }));
+    check("draws_per_component", Config::from(Parts { draws_per_component: 1, ..Parts::new(Method::Bbvi) }));
+    check("minibatch", Config::from(Parts { minibatch: Some(0), ..Parts::new(Method::ComponentDraws) }));
     check("max_iterations", Config { max_iterations: 0, ..Config::new(Method::ComponentDraws) });
     check("max_evals", Config { max_evals: Some(0), ..Config::new(Method::ComponentDraws) });
     check("init_mean", Config { init_mean: vec![], ..Config::new(Method::ComponentDraws) });
@@ -488,10 +497,10 @@ fn every_invalid_setting_is_named() {
     check("init_sd", Config { init_sd: vec![1e-200], ..Config::new(Method::ComponentDraws) });
     check("init_sd", Config { init_sd: vec![1e200], ..Config::new(Method::ComponentDraws) });
     // Settings that do not go together.
-    check("rule", Config { rule: Rule::Adam, ..Config::new(Method::ComponentDraws) });
-    check("rule", Config { rule: Rule::Plain, ..Config::new(Method::Bbvi) });
+    check("rule", Config::from(Parts { rule: Rule::Adam, ..Parts::new(Method::ComponentDraws) }));
+    check("rule", Config::from(Parts { rule: Rule::Plain, ..Parts::new(Method::Bbvi) }));
     check("rule", Config { covariance: Shape::Full, ..Config::new(Method::Vogn) });
-    check("source", Config { source: natmix::Source::Component, ..Config::new(Method::Bbvi) });
+    check("source", Config::from(Parts { source: natmix::Source::Component, ..Parts::new(Method::Bbvi) }));
     // Lengths that do not fit the target: 1 and 2 do.
     for list in [vec![0.5; 1], vec![0.5; 2]] {
         let config =
@@ -513,11 +522,11 @@ fn every_invalid_setting_is_named() {
 #[test]
 fn minibatches_larger_than_the_data_are_named() {
     let model = Glm::new(Likelihood::Bernoulli, &[1.0, -1.0, 0.5], 1, vec![1.0, 0.0, 1.0], &[1.0]).unwrap();
-    let (setting, problem) = setting_of(&model, Config { minibatch: Some(4), ..Config::new(Method::Vogn) });
+    let (setting, problem) = setting_of(&model, Config::from(Parts { minibatch: Some(4), ..Parts::new(Method::Vogn) }));
     assert_eq!(setting, "minibatch");
     assert!(problem.contains('4') && problem.contains('3'), "{problem}");
     for rows in 1..=3 {
-        let config = Config { minibatch: Some(rows), max_iterations: 7, ..Config::new(Method::Vogn) };
+        let config = Config { max_iterations: 7, ..Parts { minibatch: Some(rows), ..Parts::new(Method::Vogn) }.into() };
         assert_eq!(fit(&model, &config).unwrap().iterations, 7);
     }
 }
@@ -526,7 +535,7 @@ fn minibatches_larger_than_the_data_are_named() {
 fn a_start_that_does_not_fit_is_refused() {
     let target = Mixture::single(Gaussian::isotropic(vec![0.0, 0.0], 1.0));
     let config =
-        Config { covariance: Shape::Diag, components: 2, max_iterations: 2, ..Config::new(Method::ComponentDraws) };
+        Config { covariance: Shape::Diag, max_iterations: 2, ..Config::new(Method::ComponentDraws).with_components(2) };
     let start = |dim: usize, components: usize, shape: Shape| {
         let prec = match shape {
             Shape::Diag => Precision::Diag(Diag::new(vec![1.0; dim]).unwrap()),
@@ -546,7 +555,7 @@ fn a_start_that_does_not_fit_is_refused() {
     assert!(refused(start(2, 1, Shape::Diag)).contains("1 components"));
     let fitted = Fit::new(&target, config.clone()).start(start(2, 2, Shape::Diag)).run().unwrap();
     let mut state = Some(fitted.state);
-    let wrong = Config { components: 1, ..config.clone() };
+    let wrong = config.clone().with_components(1);
     assert!(matches!(Fit::new(&target, wrong).resume(state.take().unwrap()).run(), Err(Error::InvalidInput(_))));
 }
 

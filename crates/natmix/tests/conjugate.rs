@@ -11,7 +11,7 @@ use natmix::family::Gaussian;
 use natmix::observe::{Iteration, Progress};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use natmix::targets::Glm;
-use natmix::{Config, Fit, Method, Scratch};
+use natmix::{Config, Fit, Method, Parts, Scratch};
 use regression::{DIM, Regression, settings};
 use std::sync::Mutex;
 
@@ -140,14 +140,16 @@ fn the_more_a_method_knows_the_fewer_evaluations_it_needs() {
     let regression = Regression::new(ROWS);
     let evals = |method, draws, rate, seed| {
         let config = Config {
-            draws: Plan::Independent,
-            draws_per_component: draws,
-            entropy_trick: Trick::Off,
-            rate,
             max_iterations: u64::MAX,
             max_evals: Some(60_000),
             diagnostic_draws: 0,
-            ..settings(method, Shape::Full, seed)
+            ..settings(method, Shape::Full, seed).with_parts(|parts| Parts {
+                draws: Plan::Independent,
+                draws_per_component: draws,
+                entropy_trick: Trick::Off,
+                rate,
+                ..parts
+            })
         };
         regression.run_to_goal(config, GOAL).map(|reached| reached.0)
     };
@@ -182,21 +184,20 @@ fn vogn_with_gauss_newton_curvature_is_diagonal_von_along_the_whole_path() {
         let rate = 0.2;
         let shared = |method| Config {
             covariance: Shape::Diag,
-            rate,
             tolerance: 1e-9,
             max_iterations: 100,
             diagnostic_draws: 0,
             seed,
-            ..Config::new(method)
+            ..Parts { rate, ..Parts::new(method) }.into()
         };
         let von = path(&regression.target, shared(Method::Von));
-        let vogn = Config {
+        let vogn = shared(Method::Vogn).with_parts(|parts| Parts {
             estimator: Estimator::GaussNewton,
             momentum: 0.0,
             damping: 0.0,
             curvature_rate: Some(rate),
-            ..shared(Method::Vogn)
-        };
+            ..parts
+        });
         let vogn = path(&regression.target, vogn);
         assert_eq!((von.len(), vogn.len()), (100, 100));
         for (t, (a, b)) in von.iter().zip(&vogn).enumerate() {
@@ -219,11 +220,10 @@ fn vogn_has_the_exact_mean_and_a_precision_that_is_as_good_as_the_data_are_many(
     for rows in [50, 200, 1000, 5000] {
         let regression = Regression::new(rows);
         let config = Config {
-            draws_per_component: 2 * DIM,
             tolerance: 1e-9,
             max_iterations: 1_500,
             diagnostic_draws: 0,
-            ..Config::new(Method::Vogn)
+            ..Parts { draws_per_component: 2 * DIM, ..Parts::new(Method::Vogn) }.into()
         };
         let fitted = Fit::new(&regression.target, config).run().unwrap();
         let q = &fitted.mixture.components()[0];
@@ -248,16 +248,19 @@ fn vogn_reaches_the_mean_from_minibatches() {
     let regression = Regression::new(ROWS);
     for seed in SEEDS {
         let config = Config {
-            minibatch: Some(32),
-            rate: 0.5,
-            decay: 0.6,
-            curvature_rate: Some(0.02),
-            draws_per_component: 10,
             tolerance: 1e-9,
             max_iterations: 5_000,
             diagnostic_draws: 0,
             seed,
-            ..Config::new(Method::Vogn)
+            ..Parts {
+                minibatch: Some(32),
+                rate: 0.5,
+                decay: 0.6,
+                curvature_rate: Some(0.02),
+                draws_per_component: 10,
+                ..Parts::new(Method::Vogn)
+            }
+            .into()
         };
         let fitted = Fit::new(&regression.target, config).run().unwrap();
         let error = regression.mean_error(fitted.mixture.components()[0].mean());
@@ -298,13 +301,11 @@ fn minibatch_gradients_are_unbiased_over_an_epoch() {
     let regression = Regression::new(ROWS);
     let recorder = Recorder { inner: &regression.target, batches: Mutex::default() };
     let config = Config {
-        minibatch: Some(BATCH),
-        draws_per_component: 2,
         tolerance: 1e-12,
         max_iterations: (EPOCHS * per_epoch) as u64,
         diagnostic_draws: 0,
         seed: 5,
-        ..Config::new(Method::Vogn)
+        ..Parts { minibatch: Some(BATCH), draws_per_component: 2, ..Parts::new(Method::Vogn) }.into()
     };
     Fit::new(&recorder, config).run().unwrap();
     let batches = recorder.batches.into_inner().unwrap();

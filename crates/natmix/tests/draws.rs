@@ -8,7 +8,7 @@ use natmix::estimate::Trick;
 use natmix::family::{Gaussian, Mixture, Precision};
 use natmix::observe::{Iteration, Progress};
 use natmix::target::{EvalOut, Points, Rows, Shape, Target, TargetError};
-use natmix::{Config, Fit, Method, Scratch};
+use natmix::{Config, Fit, Method, Parts, Scratch};
 use std::sync::Mutex;
 
 const DIMS: [usize; 4] = [1, 2, 5, 30];
@@ -61,16 +61,19 @@ impl Target for Probe<'_> {
 fn at_rest(plan: DrawPlan, wanted: usize, iterations: u64, q: &Gaussian) -> Config {
     Config {
         covariance: q.shape(),
-        draws: plan.plan,
-        radius: plan.radius,
-        draws_per_component: wanted,
-        entropy_trick: Trick::Off,
-        rate: 1e-300,
         tolerance: 1e-300,
         max_iterations: iterations,
         diagnostic_draws: 0,
         threads: 1,
-        ..Config::new(Method::Ngvi)
+        ..Parts {
+            draws: plan.plan,
+            radius: plan.radius,
+            draws_per_component: wanted,
+            entropy_trick: Trick::Off,
+            rate: 1e-300,
+            ..Parts::new(Method::Ngvi)
+        }
+        .into()
     }
 }
 
@@ -286,14 +289,17 @@ fn one_step_on_a_gaussian_is_exact() {
                 for radius in [Radius::Random, Radius::Fixed] {
                     let config = Config {
                         covariance: start.shape(),
-                        draws: Plan::Cubature,
-                        radius,
-                        draws_per_component: 2 * d,
-                        rate: 1.0,
                         max_iterations: 1,
                         diagnostic_draws: 0,
                         threads: 1,
-                        ..Config::new(method)
+                        ..Parts {
+                            draws: Plan::Cubature,
+                            radius,
+                            draws_per_component: 2 * d,
+                            rate: 1.0,
+                            ..Parts::new(method)
+                        }
+                        .into()
                     };
                     let target = Mixture::single(truth.clone());
                     let fitted = Fit::new(&target, config).start(Mixture::single(start.clone())).run().unwrap();

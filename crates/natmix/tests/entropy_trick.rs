@@ -9,7 +9,7 @@ use natmix::family::{Gaussian, Mixture};
 use natmix::observe::Trace;
 use natmix::rule::{Rule, WeightRule};
 use natmix::targets::ClosureTarget;
-use natmix::{Config, Fit, Method};
+use natmix::{Config, Fit, Method, Parts};
 
 /// `log p = 0` everywhere: what is left of b is the entropy.
 fn flat(d: usize) -> ClosureTarget<'static> {
@@ -26,18 +26,21 @@ fn flat(d: usize) -> ClosureTarget<'static> {
 fn frozen(target: &dyn natmix::target::Target, q: &Mixture, trick: Trick, iterations: u64) -> Vec<f64> {
     let mut trace = Trace::default();
     let config = Config {
-        components: q.len(),
-        draws: Plan::Independent,
-        draws_per_component: 40,
-        entropy_trick: trick,
-        rule: Rule::Plain,
-        rate: 1e-14,
-        weight_rule: WeightRule::Fixed,
         tolerance: 1e-300,
         max_iterations: iterations,
         diagnostic_draws: 0,
         threads: 1,
-        ..Config::new(Method::ComponentDraws)
+        ..Parts {
+            components: q.len(),
+            draws: Plan::Independent,
+            draws_per_component: 40,
+            entropy_trick: trick,
+            rule: Rule::Plain,
+            rate: 1e-14,
+            weight_rule: WeightRule::Fixed,
+            ..Parts::new(Method::ComponentDraws)
+        }
+        .into()
     };
     Fit::new(target, config).start(q.clone()).observe(&mut trace).run().unwrap();
     trace.0.iter().map(|row| row.elbo).collect()
@@ -175,19 +178,22 @@ fn mixture_draws_are_unbiased_with_the_trick() {
         let gaps: Vec<f64> = (0..6_000)
             .map(|seed| {
                 let config = Config {
-                    components: 2,
-                    draws: Plan::Independent,
-                    draws_per_component: 4,
-                    entropy_trick,
-                    rate: 1e-14,
-                    weight_rule: WeightRule::Plain,
-                    weight_rate: 1.0,
                     tolerance: 1e-300,
                     max_iterations: 1,
                     diagnostic_draws: 0,
                     threads: 1,
                     seed,
-                    ..Config::new(Method::MixtureDraws)
+                    ..Parts {
+                        components: 2,
+                        draws: Plan::Independent,
+                        draws_per_component: 4,
+                        entropy_trick,
+                        rate: 1e-14,
+                        weight_rule: WeightRule::Plain,
+                        weight_rate: 1.0,
+                        ..Parts::new(Method::MixtureDraws)
+                    }
+                    .into()
                 };
                 let fitted = Fit::new(&target, config).start(q.clone()).run().unwrap();
                 let (new, old) = (fitted.state.mixture().log_weights(), q.log_weights());

@@ -10,7 +10,7 @@ use natmix::observe::Trace;
 use natmix::rule::{Rule, WeightRule};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use natmix::targets::StudentMixture;
-use natmix::{Config, Fit, Method, Scratch, Source};
+use natmix::{Config, Fit, Method, Parts, Scratch, Source};
 
 /// Never stops early: runs are compared iteration by iteration.
 fn fixed(method: Method, iterations: u64) -> Config {
@@ -30,7 +30,7 @@ fn parameters(q: &Mixture) -> Vec<f64> {
 fn von_solves_a_gaussian_in_one_step() {
     for d in [1, 2, 7, 20, 40] {
         let exact = gaussian(d, 3.0, d);
-        let config = Config { rate: 1.0, draws: Plan::Antithetic, ..fixed(Method::Von, 1) };
+        let config = fixed(Method::Von, 1).with_parts(|parts| Parts { rate: 1.0, draws: Plan::Antithetic, ..parts });
         let fitted = Fit::new(&Mixture::single(exact.clone()), config).run().unwrap();
         let found = &fitted.mixture.components()[0];
         assert!(distance(found.mean(), exact.mean()) < 1e-12, "d = {d}");
@@ -38,7 +38,10 @@ fn von_solves_a_gaussian_in_one_step() {
 
         let prec = Diag::new((0..d).map(|i| 2.0 + wave(i)).collect()).unwrap();
         let exact = Gaussian::new(exact.mean().to_vec(), Precision::Diag(prec));
-        let config = Config { rate: 1.0, draws: Plan::Antithetic, covariance: Shape::Diag, ..fixed(Method::Von, 1) };
+        let config = Config {
+            covariance: Shape::Diag,
+            ..fixed(Method::Von, 1).with_parts(|parts| Parts { rate: 1.0, draws: Plan::Antithetic, ..parts })
+        };
         let fitted = Fit::new(&Mixture::single(exact.clone()), config).run().unwrap();
         let found = &fitted.mixture.components()[0];
         assert!(distance(found.mean(), exact.mean()) < 1e-12, "diagonal, d = {d}");
@@ -169,15 +172,16 @@ fn check_equivariance(shape: Shape, config: &Config, what: &str) {
         };
         Gaussian::new(forward(g.mean()), prec)
     };
+    let count = config.parts().unwrap().components;
     let start = match shape {
-        Shape::Full => mixture(d, config.components, 1.5, 11),
+        Shape::Full => mixture(d, count, 1.5, 11),
         Shape::Diag => {
-            let components = (0..config.components).map(|k| {
+            let components = (0..count).map(|k| {
                 let prec = (0..d).map(|i| 1.5 + wave(40 * k + i)).collect();
                 let mean = (0..d).map(|i| wave(71 * k + i)).collect();
                 Gaussian::new(mean, Precision::Diag(Diag::new(prec).unwrap()))
             });
-            Mixture::new(&vec![1.0; config.components], components.collect()).unwrap()
+            Mixture::new(&vec![1.0; count], components.collect()).unwrap()
         }
     };
     let moved = |q: &Mixture| Mixture::new(&q.weights(), q.components().iter().map(move_gaussian).collect()).unwrap();
@@ -208,18 +212,20 @@ fn whole_runs_are_affine_equivariant() {
                         (Source::Mixture, Estimator::Exact, Plan::Antithetic),
                     ] {
                         let config = Config {
-                            components,
                             covariance: shape,
-                            rule,
-                            rate,
-                            source,
-                            estimator,
-                            draws,
-                            draws_per_component: 20,
-                            trust_region: 0.1,
                             init_mean: vec![0.0; d],
                             seed: 5,
-                            ..fixed(Method::ComponentDraws, 15)
+                            ..fixed(Method::ComponentDraws, 15).with_parts(|parts| Parts {
+                                components,
+                                rule,
+                                rate,
+                                source,
+                                estimator,
+                                draws,
+                                draws_per_component: 20,
+                                trust_region: 0.1,
+                                ..parts
+                            })
                         };
                         let what =
                             format!("{shape:?} d={d} K={components} {rule:?} {source:?} {estimator:?} {draws:?}");
@@ -230,12 +236,10 @@ fn whole_runs_are_affine_equivariant() {
         }
     }
     let momentum = Config {
-        components: 2,
         covariance: Shape::Diag,
-        estimator: Estimator::Exact,
         init_mean: vec![0.0; 4],
         seed: 5,
-        ..fixed(Method::Vogn, 25)
+        ..fixed(Method::Vogn, 25).with_parts(|parts| Parts { components: 2, estimator: Estimator::Exact, ..parts })
     };
     check_equivariance(Shape::Diag, &momentum, "momentum");
 }
@@ -245,7 +249,7 @@ fn relabelled_components_agree() {
     let target = student(3);
     for method in [Method::Bbvi, Method::Ngvi, Method::Von, Method::MixtureDraws, Method::ComponentDraws] {
         for shape in [Shape::Full, Shape::Diag] {
-            let config = Config { components: 4, covariance: shape, seed: 3, ..fixed(method, 12) };
+            let config = Config { covariance: shape, seed: 3, ..fixed(method, 12).with_components(4) };
             let start = Fit::new(&target, Config { max_iterations: 1, ..config.clone() }).run().unwrap().mixture;
             let order = [2, 0, 3, 1];
             let plain = Fit::new(&target, config.clone()).start(start.clone()).run().unwrap();
@@ -276,7 +280,8 @@ fn the_elbo_has_no_noise_where_q_is_p() {
         let mut trace = Trace::default();
         // Six whole frames.
         let base = fixed(Method::ComponentDraws, 1);
-        let config = Config { components: 3, draws, entropy_trick, draws_per_component: 48, ..base };
+        let config =
+            base.with_parts(|parts| Parts { components: 3, draws, entropy_trick, draws_per_component: 48, ..parts });
         let fitted = Fit::new(&p, config).start(q.clone()).observe(&mut trace).run().unwrap();
         assert!(trace.0[0].elbo.abs() < 1e-12 && trace.0[0].se < 1e-12, "{:?}", trace.0[0]);
         assert!(distance(&parameters(&q), &parameters(fitted.state.mixture())) < 1e-10);
@@ -296,15 +301,17 @@ fn stein_on_the_residual_recovers_a_two_component_target() {
             [(Plan::Independent, Radius::Random), (Plan::Orthogonal, Radius::Random), (Plan::Cubature, Radius::Random)]
         {
             let config = Config {
-                components: 2,
-                draws,
-                radius,
-                draws_per_component: 100,
-                entropy_trick: Trick::Off,
-                weight_trust_region: 1.0,
-                weight_rule: WeightRule::TrustRegion,
                 seed: 4,
-                ..fixed(Method::ComponentDraws, 400)
+                ..fixed(Method::ComponentDraws, 400).with_parts(|parts| Parts {
+                    components: 2,
+                    draws,
+                    radius,
+                    draws_per_component: 100,
+                    entropy_trick: Trick::Off,
+                    weight_trust_region: 1.0,
+                    weight_rule: WeightRule::TrustRegion,
+                    ..parts
+                })
             };
             // Near, but not at, the answer: which mode a component finds is another question.
             let components = p.components().iter().map(|c| {
@@ -332,11 +339,13 @@ fn one_component_is_the_single_gaussian_method() {
             for (single, estimator) in [(Method::Ngvi, Estimator::Stein), (Method::Von, Estimator::Exact)] {
                 let settings = |method| Config {
                     covariance: shape,
-                    draws,
-                    estimator,
-                    rule: Rule::Plain,
-                    rate: 0.2,
-                    ..fixed(method, 20)
+                    ..fixed(method, 20).with_parts(|parts| Parts {
+                        draws,
+                        estimator,
+                        rule: Rule::Plain,
+                        rate: 0.2,
+                        ..parts
+                    })
                 };
                 let alone = run(settings(single));
                 assert_eq!(alone, run(settings(Method::ComponentDraws)), "{single:?} {shape:?} {draws:?}");

@@ -6,7 +6,7 @@ use natmix::family::{Covariances, Mixture};
 use natmix::rule::{Rule, WeightRule};
 use natmix::target::Shape;
 use natmix::targets::PriorTimesMixture;
-use natmix::{Config, Fit, Method};
+use natmix::{Config, Fit, Method, Parts};
 
 fn mixture(weights: &[f64], means: &[Vec<f64>], sds: &[Vec<f64>]) -> Mixture {
     let variances: Vec<Vec<f64>> = sds.iter().map(|sds| sds.iter().map(|sd| sd * sd).collect()).collect();
@@ -36,21 +36,24 @@ fn quadrature_agrees_with_the_formula_for_gaussians() {
 /// Settings of the notebook: 200 steps of rate 0.1 with 10 draws a component, weight rate 0.01; the target's own Hessian.
 fn notebook_settings(seed: u64, draws: Plan) -> Config {
     Config {
-        components: 2,
         covariance: Shape::Diag,
-        draws,
-        draws_per_component: 10,
-        estimator: Estimator::Exact,
-        rule: Rule::Improved,
-        rate: 0.1,
-        weight_rule: WeightRule::Plain,
-        weight_rate: 0.01,
         tolerance: 1e-12,
         max_iterations: 200,
         diagnostic_draws: 0,
         threads: 1,
         seed,
-        ..Config::new(Method::ComponentDraws)
+        ..Parts {
+            components: 2,
+            draws,
+            draws_per_component: 10,
+            estimator: Estimator::Exact,
+            rule: Rule::Improved,
+            rate: 0.1,
+            weight_rule: WeightRule::Plain,
+            weight_rate: 0.01,
+            ..Parts::new(Method::ComponentDraws)
+        }
+        .into()
     }
 }
 
@@ -88,7 +91,7 @@ fn two_wide_modes_are_found_exactly_at_defaults() {
         [(Method::ComponentDraws, 0.002, 0.001), (Method::MixtureDraws, 0.035, 0.01)]
     {
         for seed in 0..10 {
-            let fitted = Fit::new(&target, Config { components: 2, seed, ..Config::new(method) }).run().unwrap();
+            let fitted = Fit::new(&target, Config { seed, ..Config::new(method).with_components(2) }).run().unwrap();
             let elbo = fitted.diagnostics.as_ref().unwrap().elbo;
             let means = fitted.mixture.components().iter().map(|component| component.mean()[0]);
             let mut modes: Vec<(f64, f64)> = means.zip(fitted.mixture.weights()).collect();

@@ -8,7 +8,7 @@ use natmix::family::{Covariances, Gaussian, Mixture};
 use natmix::observe::{Iteration, Observer};
 use natmix::stop::StopReason;
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use natmix::{Config, Error, Fit, Fitted, Method, Scratch};
+use natmix::{Config, Error, Fit, Fitted, Method, Parts, Scratch};
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -185,13 +185,12 @@ fn check_from(
 
 fn short(method: Method) -> Config {
     Config {
-        draws_per_component: 12,
         max_iterations: 22,
         tolerance: 1e-300,
         diagnostic_draws: 300,
         seed: 11,
         threads: 2,
-        ..Config::new(method)
+        ..Config::new(method).with_parts(|parts| Parts { draws_per_component: 12, ..parts })
     }
 }
 
@@ -203,10 +202,10 @@ fn every_method_with_one_and_three_components_of_either_shape() {
         for components in [1, 3] {
             for covariance in [Shape::Diag, Shape::Full] {
                 let case = format!("{name}-{components}-{}", covariance.name());
-                let config = Config { components, covariance, ..short(method) };
+                let config = Config { covariance, ..short(method).with_components(components) };
                 if method == Method::Vogn {
                     if covariance == Shape::Diag {
-                        let config = Config { minibatch: Some(5), ..config };
+                        let config = config.with_parts(|parts| Parts { minibatch: Some(5), ..parts });
                         let unbroken = check(&regression, &config, 7, 7, &case);
                         assert!(numbers(&unbroken)["velocities"].iter().any(|byte| *byte != 0));
                     }
@@ -225,18 +224,21 @@ fn every_method_with_one_and_three_components_of_either_shape() {
 
 #[test]
 fn minibatches_and_fitted_tricks() {
-    let config = Config {
+    let config = short(Method::ComponentDraws).with_parts(|parts| Parts {
         minibatch: Some(4),
         entropy_trick: natmix::estimate::Trick::Fitted,
         draws: natmix::draws::Plan::Independent,
         draws_per_component: 40,
-        ..short(Method::ComponentDraws)
-    };
+        ..parts
+    });
     check(&Regression::new(), &config, 7, 5, "minibatch-full");
-    check(&Regression::new(), &Config { components: 3, ..config.clone() }, 7, 5, "minibatch-mixture");
+    check(&Regression::new(), &config.clone().with_components(3), 7, 5, "minibatch-mixture");
     // Narrower than the target, where the fitted coefficients are neither zero nor one.
     let narrow = vec![0.3];
-    let config = Config { components: 2, minibatch: None, trust_region: 1e-3, init_sd: narrow, ..config };
+    let config = Config {
+        init_sd: narrow,
+        ..config.with_parts(|parts| Parts { components: 2, minibatch: None, trust_region: 1e-3, ..parts })
+    };
     let config = Config { max_iterations: 9, ..config };
     let unbroken = check(&three_modes(), &config, 7, 5, "fitted-trick");
     let numbers = numbers(&unbroken);
@@ -246,7 +248,7 @@ fn minibatches_and_fitted_tricks() {
 #[test]
 fn components_in_another_order_keep_their_ids() {
     let modes = three_modes();
-    let config = Config { components: 3, ..short(Method::MixtureDraws) };
+    let config = short(Method::MixtureDraws).with_components(3);
     let first = Fit::new(&modes, Config { max_iterations: 1, ..config.clone() }).run().unwrap().state.mixture().clone();
     let unbroken = check_from(Some(&first.reordered(&[2, 0, 1])), &modes, &config, (7, 5), "reordered");
     assert_eq!(unbroken.state.mixture().ids(), [2, 0, 1]);
@@ -257,13 +259,16 @@ fn components_in_another_order_keep_their_ids() {
 fn a_long_history_ends_at_the_same_iteration() {
     let target = Mixture::single(Gaussian::isotropic(vec![3.0], 0.5));
     let config = Config {
-        draws_per_component: 4,
-        draws: natmix::draws::Plan::Independent,
-        entropy_trick: natmix::estimate::Trick::Off,
-        rate: 0.005,
         tolerance: 0.01,
         diagnostic_draws: 100,
-        ..Config::new(Method::Ngvi)
+        ..Parts {
+            draws_per_component: 4,
+            draws: natmix::draws::Plan::Independent,
+            entropy_trick: natmix::estimate::Trick::Off,
+            rate: 0.005,
+            ..Parts::new(Method::Ngvi)
+        }
+        .into()
     };
     let unbroken = check(&target, &config, 601, 587, "long");
     assert_eq!(unbroken.stop.reason, StopReason::Converged);
@@ -272,7 +277,7 @@ fn a_long_history_ends_at_the_same_iteration() {
 #[test]
 fn damaged_checkpoints_are_refused_or_valid() {
     let modes = three_modes();
-    let fitted = Fit::new(&modes, Config { components: 3, ..short(Method::Bbvi) }).run().unwrap();
+    let fitted = Fit::new(&modes, short(Method::Bbvi).with_components(3)).run().unwrap();
     let bytes = Checkpoint { state: fitted.state, config: fitted.config }.to_bytes().unwrap();
     for len in 0..bytes.len() {
         assert!(matches!(read_checkpoint_bytes(&bytes[..len]), Err(Error::BadFile { .. })), "{len}");

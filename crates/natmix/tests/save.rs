@@ -89,7 +89,7 @@ fn round_trips_are_exact() {
     let uneven = Mixture::new(&[1e-250, 1.0], diag(2, 2).components().to_vec()).unwrap();
     let target = full(3, 3);
     let fit = |method| {
-        let config = Config { components: 3, max_iterations: 30, diagnostic_draws: 0, ..Config::new(method) };
+        let config = Config { max_iterations: 30, diagnostic_draws: 0, ..Config::new(method).with_components(3) };
         Fit::new(&target, config).run().unwrap().mixture
     };
     let large = full(2, 40);

@@ -8,7 +8,7 @@ use natmix::estimate::Estimator;
 use natmix::observe::Trace;
 use natmix::target::Shape;
 use natmix::targets::{Glm, Likelihood};
-use natmix::{Config, Fit, Method};
+use natmix::{Config, Fit, Method, Parts};
 
 fn regression() -> Glm {
     let (rows, d) = (700, 5);
@@ -30,17 +30,18 @@ fn one_two_and_eight_threads_give_identical_bits() {
                 let run = |threads| {
                     let mut trace = Trace::default();
                     let config = Config {
-                        components,
-                        draws,
-                        minibatch: (method == Method::Vogn).then_some(64),
-                        // More than one chunk a component, and a last one that is not full.
-                        draws_per_component: 75,
                         tolerance: 1e-300,
                         max_iterations: 8,
                         diagnostic_draws: 500,
                         seed: 9,
                         threads,
-                        ..Config::new(method)
+                        ..Config::new(method).with_components(components).with_parts(|parts| Parts {
+                            draws,
+                            minibatch: (method == Method::Vogn).then_some(64),
+                            // More than one chunk per component, and a last one that is not full.
+                            draws_per_component: 75,
+                            ..parts
+                        })
                     };
                     let fitted = Fit::new(&model, config).observe(&mut trace).run().unwrap();
                     let elbos: Vec<u64> = trace.0.iter().map(|row| row.elbo.to_bits()).collect();
@@ -60,15 +61,13 @@ fn large_dimensions_take_the_library_paths_and_agree_too() {
     for (estimator, shape) in [(Estimator::Stein, Shape::Full), (Estimator::Exact, Shape::Diag)] {
         let run = |threads| {
             let config = Config {
-                components: 3,
-                estimator,
                 covariance: shape,
-                draws_per_component: 140,
                 tolerance: 1e-300,
                 max_iterations: 4,
                 diagnostic_draws: 0,
                 threads,
-                ..Config::new(Method::ComponentDraws)
+                ..Parts { components: 3, estimator, draws_per_component: 140, ..Parts::new(Method::ComponentDraws) }
+                    .into()
             };
             Fit::new(&target, config).run().unwrap().mixture
         };

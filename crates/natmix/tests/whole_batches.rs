@@ -2,7 +2,7 @@
 
 use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
 use natmix::targets::ClosureTarget;
-use natmix::{Config, Method, Scratch, fit};
+use natmix::{Config, Method, Parts, Scratch, fit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `log p = -z0^4 - z0 z1 - z1^2`, not to be evaluated on one side.
@@ -68,14 +68,12 @@ fn one_call_an_iteration_gives_the_same_bits() {
         (Method::Bbvi, 2),
     ] {
         let config = Config {
-            components,
-            draws_per_component: 70,
             max_iterations: 12,
             tolerance: 1e-300,
             diagnostic_draws: 300,
             seed: 5,
             threads: 2,
-            ..Config::new(method)
+            ..Parts { components, draws_per_component: 70, ..Parts::new(method) }.into()
         };
         let whole = Whole { inner: quartic(), calls: AtomicU64::new(0), points: AtomicU64::new(0) };
         let by_chunks = fit(&quartic(), &config).unwrap();

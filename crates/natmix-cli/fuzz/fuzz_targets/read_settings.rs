@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use natmix::choices::About;
+use natmix::config::About;
 use natmix_report::settings::Settings;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -18,7 +18,7 @@ use natmix::draws::Plan;
 use natmix::family::{Gaussian, Mixture};
 use natmix::rule::Rule;
 use natmix::target::{Shape, Target};
-use natmix::{Config, Fit, Method};
+use natmix::{Config, Fit, Method, Parts};
 use natmix_models::mlp::{Activation, Likelihood, Mlp, Network};
 use natmix_models::{Observations, datasets};
 use serde::Serialize;
@@ -126,10 +126,9 @@ impl Set {
             let start = random_start(1, Shape::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
             let config = Config {
                 max_iterations: ALONE,
-                trust_region: 1.0,
                 diagnostic_draws: 3_000,
                 threads: 1,
-                ..config(1, seed)
+                ..config(1, seed).with_parts(|parts| Parts { trust_region: 1.0, ..parts })
             };
             let fitted = Fit::new(&network, config).start(start).run()?;
             let elbo = fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |d| d.elbo.mean);
@@ -173,14 +172,16 @@ impl Set {
             bar.set_message(format!("{}: K = {components}", self.title));
             let start = random_start(components, Shape::Full, network.dim(), START_SPREAD, seed)?;
             let config = Config {
-                rule: Rule::Improved,
-                rate: PAPER_RATE,
-                draws: Plan::Independent,
-                draws_per_component: PAPER_DRAWS,
-                minibatch: Some(PAPER_BATCH),
                 max_iterations: PAPER_EPOCHS * self.train.rows().div_ceil(PAPER_BATCH) as u64,
                 tolerance: f64::MIN_POSITIVE,
-                ..config(components, seed)
+                ..config(components, seed).with_parts(|parts| Parts {
+                    rule: Rule::Improved,
+                    rate: PAPER_RATE,
+                    draws: Plan::Independent,
+                    draws_per_component: PAPER_DRAWS,
+                    minibatch: Some(PAPER_BATCH),
+                    ..parts
+                })
             };
             let fitted = Fit::new(&network, config).start(start).run()?;
             self.fits.push(Measured::new(&network, &fitted, test, &self.grid, (0.0, 0))?);
@@ -213,14 +214,17 @@ fn side_by_side<T: Send>(count: u64, work: impl Fn(u64) -> Result<T> + Sync) -> 
 
 fn config(components: usize, seed: u64) -> Config {
     Config {
-        components,
-        draws_per_component: POINTS,
         tolerance: 1e-3,
         max_iterations: TOGETHER,
-        // The components have settled: large first steps would only shake them.
-        trust_region: SETTLED,
         diagnostic_draws: ELBO_DRAWS,
         seed,
-        ..Config::new(Method::ComponentDraws)
+        ..Parts {
+            components,
+            draws_per_component: POINTS,
+            // The components have settled: large first steps would only shake them.
+            trust_region: SETTLED,
+            ..Parts::new(Method::ComponentDraws)
+        }
+        .into()
     }
 }

@@ -17,7 +17,7 @@ use natmix::family::Mixture;
 use natmix::observe::{Cancel, Observer, TraceRow, TraceWriter};
 use natmix::save::Posterior;
 use natmix::stop::StopReason;
-use natmix::{Fit, Fitted};
+use natmix::{Fit, Fitted, Parts};
 use natmix_models::start::from_sample;
 use serde_json::json;
 use std::fs::{self, File};
@@ -209,13 +209,12 @@ fn resume_from(dir: &Path, config: &natmix::Config) -> Result<natmix::State> {
     // Budgets and threads may change; what decides the path of the run may not.
     let comparable = |config: &natmix::Config| natmix::Config {
         threads: 0,
-        // Follows from the rows.
-        trust_region: 1.0,
         max_evals: None,
         max_seconds: None,
         max_iterations: 1,
         tolerance: 1.0,
-        ..config.clone()
+        // Follows from the rows.
+        ..config.clone().with_parts(|parts| Parts { trust_region: 1.0, ..parts })
     };
     if comparable(&checkpoint.config) != comparable(config) {
         bail!("the interrupted run in {} had other settings: give them again, or leave --resume out", dir.display());

@@ -1,7 +1,7 @@
 //! Settings files that are damaged at random, with a fixed seed; the fuzz target `read_settings` does it without end.
 
 use super::*;
-use natmix::choices::About;
+use natmix::config::About;
 
 const FILES: [&str; 3] = [
     "model = \"logistic\"\ndata = \"a.csv\"\noutcome = \"y\"\ncategorical = [\"b\", \"c\"]\nstandardize = true\nprior_sd = 2.5\nseed = 3\n",

@@ -3,7 +3,7 @@
 use super::data::Data;
 use super::train::{components, train_config};
 use crate::settings::Settings;
-use natmix::choices::About;
+use natmix::config::About;
 use natmix::family::{Gaussian, Mixture};
 use natmix::target::Target;
 use natmix::{Config, Error};
@@ -33,10 +33,10 @@ pub fn prepare(settings: &Settings, target: &Mlp) -> Result<(Config, Mixture), E
     }
     let spread = settings.init_sd.as_ref().and_then(|sd| sd.first().copied()).unwrap_or(START_SPREAD);
     let about = About { dim: weights, rows: target.num_rows(), init: (&[0.0], &[spread]), ..About::default() };
-    let mut config = settings.engine(&about)?;
-    config.components = components(settings)?;
+    let count = components(settings)?;
+    let config = settings.engine(&about)?.with_components(count);
     // Hidden units are interchangeable: at the centre nothing tells them apart.
-    let start = random_start(config.components, config.covariance, weights, spread, settings.seed)?;
+    let start = random_start(count, config.covariance, weights, spread, settings.seed)?;
     Ok((config, start))
 }
 

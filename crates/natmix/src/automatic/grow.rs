@@ -5,7 +5,7 @@
 //! lie around the old mean, each narrower, so that together they have its mean and covariance. Splitting widely and early
 //! beats adding one at a time: the children share their points, and the weights sort out which of them are needed.
 
-use super::State;
+use super::{State, fixed_components};
 use crate::config::Config;
 use crate::error::Error;
 use crate::family::{Full, Gaussian, Mixture, Precision};
@@ -85,7 +85,7 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
     let old = &state.mixture;
     let weights = old.weights();
     // Components that were asked for are added even where they gain nothing.
-    let tolerance = if config.components == 0 { config.tolerance } else { 0.0 };
+    let tolerance = if fixed_components(config) == 0 { config.tolerance } else { 0.0 };
     let children = children(&lasting, &phase.spread, wanted, tolerance);
     if children.iter().all(|&n| n == 1) {
         return Ok(false);
@@ -104,7 +104,7 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
             } else {
                 Vec::new()
             };
-            if family.is_empty() || config.components > 0 {
+            if family.is_empty() || fixed_components(config) > 0 {
                 let missing = family.len() as u64..children[k] as u64;
                 family.extend(missing.map(|more| beside(parent, config.seed, first + more)));
             }

@@ -2,7 +2,7 @@
 
 use super::evaluate::Evaluator;
 use super::grow::{self, MOST_SPREAD};
-use super::{FEW_COMPONENTS, FIRST_STAGE, Runner, SETTLING, budget, most_components};
+use super::{FEW_COMPONENTS, FIRST_STAGE, Runner, SETTLING, budget, fixed_components, most_components};
 use crate::error::Error;
 use crate::state::spread_out;
 use crate::stop::History;
@@ -34,7 +34,7 @@ const MOST_ROUNDS: u64 = 4;
 impl Runner<'_> {
     /// Splits components, or begins to settle, if it is time.
     pub fn plan(&mut self) -> Result<(), Error> {
-        let (tolerance, fixed, budget) = (self.config.tolerance, self.config.components, budget(&self.config));
+        let (tolerance, fixed, budget) = (self.config.tolerance, fixed_components(&self.config), budget(&self.config));
         let most = most_components(&self.config);
         let (iteration, evals, count) = (self.state.iteration, self.state.evals, self.state.mixture.len());
         let history = &self.state.history;
@@ -76,7 +76,7 @@ impl Runner<'_> {
 
     /// The best mixture so far counts no more if it has another number of components than was asked for.
     fn forget_other_numbers(&mut self) {
-        let fixed = self.config.components;
+        let fixed = fixed_components(&self.config);
         if fixed > 0 && self.state.best.as_ref().is_some_and(|best| best.mixture.len() != fixed) {
             self.state.best = None;
         }
@@ -97,7 +97,7 @@ impl Runner<'_> {
 
     /// Splits components if there is something to gain and the budget allows it.
     fn split(&mut self, evals: u64) -> Result<bool, Error> {
-        let (count, fixed) = (self.state.mixture.len(), self.config.components);
+        let (count, fixed) = (self.state.mixture.len(), fixed_components(&self.config));
         let tolerance = self.config.tolerance;
         let most = most_components(&self.config);
         let now = self.state.history.recent().map_or(f64::NEG_INFINITY, |(elbo, _)| elbo);

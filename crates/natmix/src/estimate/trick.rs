@@ -18,7 +18,7 @@
 //! therefore zero, which costs nothing and shows the smallest spread. With exact curvature the third line changes nothing.
 
 use super::cell::Cell;
-use crate::config::{Config, Source};
+use crate::config::{Parts, Source};
 use crate::draws::Plan;
 use crate::family::Gaussian;
 use serde::{Deserialize, Serialize};
@@ -48,23 +48,23 @@ pub(crate) struct Coefficients {
 
 impl Trick {
     /// Whether the trick has anything to act on: not where a component's own points are whole frames of cubature.
-    fn acts(self, config: &Config, dim: usize) -> bool {
-        let whole_frames = config.draws == Plan::Cubature
-            && config.source == Source::Component
-            && config.draws_per_component.is_multiple_of(2 * dim);
+    fn acts(self, parts: &Parts, dim: usize) -> bool {
+        let whole_frames = parts.draws == Plan::Cubature
+            && parts.source == Source::Component
+            && parts.draws_per_component.is_multiple_of(2 * dim);
         self != Trick::Off && !whole_frames
     }
 
     /// Coefficients of the first iteration.
-    pub(crate) fn start(self, config: &Config, dim: usize) -> Coefficients {
-        let c = if self == Trick::On && self.acts(config, dim) { 1.0 } else { 0.0 };
+    pub(crate) fn start(self, parts: &Parts, dim: usize) -> Coefficients {
+        let c = if self == Trick::On && self.acts(parts, dim) { 1.0 } else { 0.0 };
         Coefficients { value: c, grad: c }
     }
 
     /// Coefficients for the next iteration.
-    pub(crate) fn next(self, config: &Config, present: Coefficients, cell: &Cell, q: &Gaussian) -> Coefficients {
+    pub(crate) fn next(self, parts: &Parts, present: Coefficients, cell: &Cell, q: &Gaussian) -> Coefficients {
         match self {
-            Trick::Fitted if self.acts(config, q.dim()) => cell.best_coefficients(q.log_norm()).unwrap_or(present),
+            Trick::Fitted if self.acts(parts, q.dim()) => cell.best_coefficients(q.log_norm()).unwrap_or(present),
             _ => present,
         }
     }

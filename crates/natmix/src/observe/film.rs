@@ -26,7 +26,7 @@ pub struct Frame {
 /// ```
 /// use natmix::family::{Gaussian, Mixture};
 /// use natmix::observe::Film;
-/// use natmix::{Config, Fit};
+/// use natmix::{Config, Fit, Parts};
 /// let target = Mixture::single(Gaussian::isotropic(vec![1.0, -2.0], 0.5));
 /// let mut film = Film::new(8);
 /// Fit::new(&target, Config::default()).observe(&mut film).run().unwrap();
@@ -83,13 +83,14 @@ impl Observer for Film {
 mod tests {
     use super::*;
     use crate::family::Gaussian;
-    use crate::{Config, Fit, Method};
+    use crate::{Config, Fit, Method, Parts};
 
     /// Iterations of the frames that stay of a run of 100.
     fn kept(mut film: Film) -> Vec<u64> {
         let target = Mixture::single(Gaussian::isotropic(vec![3.0, 0.0], 1.0));
         // Small steps: it climbs to the end.
-        let config = Config { rate: 1e-3, max_iterations: 100, tolerance: 1e-12, ..Config::new(Method::Von) };
+        let config =
+            Config { max_iterations: 100, tolerance: 1e-12, ..Parts { rate: 1e-3, ..Parts::new(Method::Von) }.into() };
         let fitted = Fit::new(&target, config).observe(&mut film).run().unwrap();
         assert_eq!(fitted.iterations, 100);
         film.into_frames().iter().map(|frame| frame.iteration).collect()

@@ -11,7 +11,7 @@ use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
 use natmix::observe::{Iteration, Observer};
 use natmix::target::Shape;
 use natmix::targets::{Glm, Likelihood, log_p_at};
-use natmix::{Config, Error, Fit, Method};
+use natmix::{Config, Error, Fit, Method, Parts};
 use std::ops::ControlFlow;
 
 /// Coefficients of the regression.
@@ -118,16 +118,20 @@ pub fn settings(method: Method, covariance: Shape, seed: u64) -> Config {
     match (method, covariance) {
         // Score gradients are noisy: Adam starts ten times faster than by default, and slows down. For a full
         // covariance the noise vanishes with the error; for a diagonal one it stays, so the rate must fall faster.
-        (Method::Bbvi, Shape::Full) => {
-            Config { draws_per_component: 50, rate: 0.3, decay: 0.4, max_iterations: 16_000, ..base }
-        }
-        (Method::Bbvi, Shape::Diag) => {
-            Config { draws_per_component: 50, rate: 0.5, decay: 0.75, max_iterations: 14_000, ..base }
-        }
+        (Method::Bbvi, Shape::Full) => Config {
+            max_iterations: 16_000,
+            ..base.with_parts(|parts| Parts { draws_per_component: 50, rate: 0.3, decay: 0.4, ..parts })
+        },
+        (Method::Bbvi, Shape::Diag) => Config {
+            max_iterations: 14_000,
+            ..base.with_parts(|parts| Parts { draws_per_component: 50, rate: 0.5, decay: 0.75, ..parts })
+        },
         // Defaults: the noise vanishes as q approaches p.
         (_, Shape::Full) => Config { max_iterations: 400, ..base },
         // A diagonal q never equals p. Whole frames (2 d points) integrate its moments without noise.
-        (_, Shape::Diag) => Config { draws_per_component: 2 * DIM, max_iterations: 1_000, ..base },
+        (_, Shape::Diag) => {
+            Config { max_iterations: 1_000, ..base.with_parts(|parts| Parts { draws_per_component: 2 * DIM, ..parts }) }
+        }
     }
 }
 

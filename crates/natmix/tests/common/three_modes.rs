@@ -5,7 +5,7 @@ use natmix::estimate::Trick;
 use natmix::family::{Covariances, Mixture};
 use natmix::observe::{Iteration, Observer};
 use natmix::rule::Rule;
-use natmix::{Config, Error, Fit, Method};
+use natmix::{Config, Error, Fit, Method, Parts};
 use std::ops::ControlFlow;
 
 /// Weights of the modes.
@@ -39,17 +39,20 @@ pub fn start() -> Mixture {
 /// compared here.
 pub fn config(method: Method, seed: u64) -> Config {
     Config {
-        components: 3,
-        draws_per_component: 10,
-        entropy_trick: Trick::Off,
-        rule: Rule::Improved,
-        rate: 0.1,
         tolerance: 1e-9,
         max_evals: Some(MOST_EVALS),
         diagnostic_draws: 0,
         threads: 1,
         seed,
-        ..Config::new(method)
+        ..Parts {
+            components: 3,
+            draws_per_component: 10,
+            entropy_trick: Trick::Off,
+            rule: Rule::Improved,
+            rate: 0.1,
+            ..Parts::new(method)
+        }
+        .into()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Every named method on the same small network: ELBO, evaluations, seconds.
 
-use super::{START_SPREAD, config};
+use super::{POINTS, START_SPREAD};
 use crate::report::networks::engine::random_start;
 use anyhow::Result;
 use natmix::estimate::Estimator;
 use natmix::target::Target;
-use natmix::{Config, Fit, Method};
+use natmix::{Config, Fit, Method, Parts};
 use natmix_models::Mlp;
 use serde::Serialize;
 
@@ -38,28 +38,30 @@ pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<Row>> {
             Method::MixtureDraws | Method::ComponentDraws => COMPONENTS,
             _ => 1,
         };
-        let settings = Config { components, ..Config::new(method) };
+        let settings = Config::new(method).with_components(components);
         let settings = Config {
-            estimator: match method {
-                // A network of max(x, 0) units offers no exact Hessian; its Gauss-Newton matrix stands for it.
-                Method::Von => Estimator::GaussNewton,
-                _ => settings.estimator,
-            },
-            draws_per_component: match method {
-                Method::Bbvi => 200,
-                Method::Von | Method::Vogn => 20,
-                _ => config(1, seed).draws_per_component,
-            },
-            // Small steps: one Gaussian of 41 dimensions leaves its cone soon.
-            rate: match method {
-                Method::Von | Method::Ngvi | Method::MixtureDraws => 0.03,
-                _ => settings.rate,
-            },
             max_evals: Some(EVALS),
             tolerance: 1e-3,
             diagnostic_draws: ELBO_DRAWS,
             seed,
-            ..settings
+            ..settings.with_parts(|parts| Parts {
+                estimator: match method {
+                    // A network of max(x, 0) units offers no exact Hessian; its Gauss-Newton matrix stands for it.
+                    Method::Von => Estimator::GaussNewton,
+                    _ => parts.estimator,
+                },
+                draws_per_component: match method {
+                    Method::Bbvi => 200,
+                    Method::Von | Method::Vogn => 20,
+                    _ => POINTS,
+                },
+                // Small steps: one Gaussian of 41 dimensions leaves its cone soon.
+                rate: match method {
+                    Method::Von | Method::Ngvi | Method::MixtureDraws => 0.03,
+                    _ => parts.rate,
+                },
+                ..parts
+            })
         };
         let start = random_start(components, settings.covariance, network.dim(), START_SPREAD, seed)?;
         let fitted = Fit::new(network, settings).start(start).run()?;

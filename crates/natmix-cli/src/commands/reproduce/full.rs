@@ -7,7 +7,7 @@ use natmix::draws::Plan;
 use natmix::estimate::Estimator;
 use natmix::family::{Gaussian, Mixture, Precision};
 use natmix::target::Shape;
-use natmix::{Config, Fit, Method};
+use natmix::{Config, Fit, Method, Parts};
 use natmix_models::Observations;
 use natmix_models::mlp::{Examples, Mlp, Network};
 
@@ -27,17 +27,20 @@ pub fn refine(
     let target = Mlp::new(network.clone(), rows, &[prior_precision.sqrt().recip()])?;
     let config = Config {
         covariance: Shape::Full,
-        estimator: Estimator::GaussNewton,
-        draws: Plan::Antithetic,
-        draws_per_component: 2,
-        rate: 0.3,
-        decay: 0.5,
         tolerance: f64::MIN_POSITIVE,
         max_iterations: ITERATIONS,
         diagnostic_draws: 0,
         seed,
         threads,
-        ..Config::new(Method::Von)
+        ..Parts {
+            estimator: Estimator::GaussNewton,
+            draws: Plan::Antithetic,
+            draws_per_component: 2,
+            rate: 0.3,
+            decay: 0.5,
+            ..Parts::new(Method::Von)
+        }
+        .into()
     };
     let components = q.components().iter().map(|component| {
         let start = Mixture::single(Gaussian::new(component.mean().to_vec(), full(component)?));

@@ -1,0 +1,162 @@
+//! What settings become: by default, in layers, for every method.
+
+use super::*;
+
+#[test]
+fn auto_depends_on_the_target() {
+    let auto = Overrides::default();
+    let many = auto.resolve(&About { dim: 25, ..About::default() }).unwrap();
+    assert_eq!((many.method(), many.components(), many.covariance), (Method::Auto, OrAuto::Auto, Shape::Full));
+    assert_eq!(many, Config::default());
+    let about = About { dim: 400, rows: Some(1_000_000), one_mode: true, init: (&[2.0], &[3.0]), ..About::default() };
+    let one = auto.resolve(&about).unwrap();
+    assert_eq!((one.covariance, one.diagnostic_draws), (Shape::Diag, 1_000));
+    assert_eq!((one.method(), one.components()), (Method::ComponentDraws, OrAuto::Is(1)));
+    let few = auto.resolve(&About { rows: Some(1_000), ..about }).unwrap();
+    assert_eq!((few.method(), few.components()), (Method::Auto, OrAuto::Auto));
+    let parts = Overrides { draws: Some(Plan::Cubature.into()), ..Overrides::default() };
+    let parts = parts.resolve(&About { one_mode: true, ..about }).unwrap();
+    assert_eq!((parts.method(), parts.components()), (Method::ComponentDraws, OrAuto::Is(1)));
+    let values = auto.resolve(&About { gradient: false, ..About::default() }).unwrap();
+    assert_eq!((values.method(), values.components()), (Method::Bbvi, OrAuto::Is(1)));
+    assert_eq!((&one.init_mean[..], &one.init_sd[..]), (&[2.0][..], &[3.0][..]));
+}
+
+/// One value for each setting, none of them a default.
+fn all() -> Overrides {
+    let json = r#"{
+        "method": "component-draws", "components": 3, "covariance": "diag", "source": "mixture", "draws": "orthogonal",
+        "radius": "fixed", "draws_per_component": 17, "estimator": "exact", "entropy_trick": "on", "rule": "improved",
+        "rate": 0.25, "decay": 0.125, "step_cap": 2.0, "trust_region": 0.5, "momentum": 0.75, "curvature_rate": 0.0625,
+        "damping": 0.5, "weight_rule": "plain", "weight_rate": 0.5, "weight_trust_region": 0.25, "minibatch": 9,
+        "tolerance": 0.5, "max_evals": 77, "max_seconds": 8.0, "init_mean": [1.0, 2.0], "init_sd": 3.0, "seed": 11,
+        "threads": 2
+    }"#;
+    let all: Overrides = serde_json::from_str(json).unwrap();
+    assert_eq!(all.given().count(), Overrides::NAMES.len());
+    all
+}
+
+/// Only the named settings.
+fn only(names: &[&str]) -> Overrides {
+    let serde_json::Value::Object(mut map) = serde_json::to_value(all()).unwrap() else { unreachable!() };
+    map.retain(|name, _| names.contains(&&name[..]));
+    serde_json::from_value(map.into()).unwrap()
+}
+
+#[test]
+fn later_layers_win() {
+    let file = Overrides { seed: Some(4), rate: Some(0.5), ..Overrides::default() };
+    let flags = Overrides { seed: Some(5), components: Some(OrAuto::Auto), ..Overrides::default() };
+    let both = flags.over(file);
+    assert_eq!(both.given().collect::<Vec<_>>(), ["components", "rate", "seed"]);
+    assert_eq!((both.seed, both.rate), (Some(5), Some(0.5)));
+}
+
+#[test]
+fn every_setting_is_read_or_refused_by_every_method() {
+    let about = About { dim: 2, ..About::default() };
+    let mut reads = Vec::new();
+    for (method, name, _) in Method::ALL {
+        let mut read = Vec::new();
+        for setting in Overrides::NAMES.iter().filter(|name| **name != "method") {
+            let base = Overrides { method: Some(method), ..Overrides::default() };
+            let with = Overrides { method: Some(method), ..only(&[*setting]) };
+            match with.resolve(&about) {
+                Ok(config) => {
+                    read.push(*setting);
+                    let same = config == base.resolve(&about).unwrap();
+                    // Those that are the method's own already.
+                    let own =
+                        [("von", "estimator"), ("mixture-draws", "source"), ("bbvi", "source"), ("vogn", "covariance")];
+                    assert_eq!(same, own.contains(&(name, *setting)), "{setting} with {name}");
+                }
+                // Not on its own: bbvi's rule and estimator go together, vogn's rule and covariances.
+                Err(Error::Config { setting: named, problem }) if !problem.contains("is not read by") => {
+                    let together = [("bbvi", "estimator", "rule"), ("bbvi", "rule", "rule")];
+                    assert!(together.contains(&(name, setting, named)), "{setting} with {name}: {named}: {problem}");
+                    read.push(*setting);
+                }
+                Err(Error::Config { setting: named, problem }) => {
+                    assert_eq!(named, *setting);
+                    assert!(problem.contains(&format!("is not read by method {name}")), "{problem}");
+                    assert!(problem.contains(", but by "), "{problem}");
+                }
+                Err(other) => panic!("{setting} with {name}: {other}"),
+            }
+        }
+        reads.push((name, read));
+    }
+    let common = [
+        "components",
+        "covariance",
+        "tolerance",
+        "max_evals",
+        "max_seconds",
+        "init_mean",
+        "init_sd",
+        "seed",
+        "threads",
+    ];
+    let parts =
+        ["source", "draws", "draws_per_component", "estimator", "entropy_trick", "rule", "weight_rule", "minibatch"];
+    let stepping = ["rate", "decay"];
+    let weights = ["weight_rate", "weight_trust_region"];
+    let expected: [(&str, &[&[&str]]); 7] = [
+        ("auto", &[]),
+        ("bbvi", &[&parts, &stepping, &["momentum"]]),
+        ("ngvi", &[&parts, &stepping, &weights, &["radius"]]),
+        ("von", &[&parts, &stepping, &weights, &["radius"]]),
+        ("vogn", &[&parts, &stepping, &weights, &["radius", "momentum", "curvature_rate", "damping"]]),
+        ("mixture-draws", &[&parts, &stepping, &weights, &["radius"]]),
+        ("component-draws", &[&parts, &weights, &["radius", "trust_region"]]),
+    ];
+    for ((name, mut read), (same, groups)) in reads.into_iter().zip(expected) {
+        let mut expected: Vec<&str> = common.iter().chain(groups.iter().copied().flatten()).copied().collect();
+        expected.sort_unstable();
+        read.sort_unstable();
+        assert_eq!((name, read), (same, expected));
+    }
+}
+
+#[test]
+fn settings_of_a_rule_are_read_with_that_rule() {
+    let about = About { dim: 2, ..About::default() };
+    let rule = |rule, names: &[&str]| Overrides { rule: Some(rule), ..only(names) }.resolve(&about);
+    let parts = rule(Rule::Improved, &["rate", "decay", "step_cap"]).unwrap();
+    let parts = parts.parts().unwrap();
+    assert_eq!((parts.rate, parts.decay, parts.step_cap), (0.25, 0.125, 2.0));
+    let momentum = rule(Rule::Momentum, &["covariance", "momentum", "curvature_rate", "damping"]).unwrap();
+    assert_eq!(momentum.parts().unwrap().curvature_rate, Some(0.0625));
+    let error = rule(Rule::Plain, &["step_cap"]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "setting `step_cap`: is not read by method component-draws with rule plain, but by component-draws with rule improved"
+    );
+}
+
+#[test]
+fn parts_are_refused_where_auto_is_asked_for() {
+    let about = About::default();
+    let implicit = Overrides { rule: Some(Rule::Plain), rate: Some(0.5), ..Overrides::default() };
+    assert_eq!(implicit.resolve(&about).unwrap().method(), Method::ComponentDraws);
+    let explicit = Overrides { method: Some(Method::Auto), ..implicit };
+    let error = explicit.resolve(&about).unwrap_err().to_string();
+    let all = "bbvi, ngvi, von, vogn, mixture-draws, component-draws";
+    assert_eq!(error, format!("setting `rule`: is not read by method auto, but by {all}"));
+    let plan = Overrides { method: Some(Method::Auto), draws: Some(OrAuto::Auto), ..Overrides::default() };
+    assert_eq!(plan.resolve(&about).unwrap().method(), Method::Auto);
+}
+
+#[test]
+fn wrong_values_are_told_with_the_right_ones() {
+    let message = |json: &str| serde_json::from_str::<Overrides>(json).unwrap_err().to_string();
+    assert!(message(r#"{"draws": "dice"}"#).contains("unknown variant `dice`, expected one of `independent`, "));
+    assert!(message(r#"{"components": "many"}"#).contains("many"));
+    assert!(message(r#"{"pace": 1}"#).contains("unknown field `pace`"));
+    let none = Overrides { components: Some(0.into()), ..Overrides::default() };
+    assert!(none.resolve(&About::default()).unwrap_err().to_string().contains("at least 1"));
+    // Version 0.1 wrote numbers of components as text.
+    let old: Overrides = serde_json::from_str(r#"{"components": "3", "covariance": "auto"}"#).unwrap();
+    assert_eq!((old.components, old.covariance), (Some(OrAuto::Is(3)), Some(OrAuto::Auto)));
+}
