@@ -1,10 +1,11 @@
 //! From a finished fit to its report: the same words and numbers whoever asked for it.
 
 use crate::settings::Settings;
-use crate::{Component, Draws, Estimate, Evals, Model, Report, Stop, summary};
+use crate::summary;
 use natmix::target::Target;
 use natmix::{Error, Fitted};
 use natmix_models::Study;
+use natmix_report::{Component, Draws, Estimate, Evals, Model, Report, Stop};
 use serde_json::json;
 
 /// What was fitted.

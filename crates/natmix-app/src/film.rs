@@ -1,14 +1,14 @@
 //! `--trace-frames`: from an observer of the run to how the mixture formed.
 
-use crate::commands::fit::files;
 use crate::folder::Folder;
 use crate::problem::Problem;
-use crate::report::formation::Formation;
-use crate::report::record::read_frames;
+use crate::record::files;
+use crate::record::read_frames;
 use crate::settings::Settings;
 use anyhow::Result;
 use natmix::Fitted;
 use natmix::observe::{Film, Frame};
+use natmix_report::formation::Formation;
 
 /// A film in the making.
 pub struct Filming {

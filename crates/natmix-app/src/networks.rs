@@ -6,4 +6,3 @@ pub mod found;
 pub mod prediction;
 pub mod score;
 pub mod train;
-pub mod training;

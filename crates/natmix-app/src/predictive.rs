@@ -1,11 +1,12 @@
 //! Figures of a regression's rows: scores of its predictions, leave-one-out, log likelihoods. All in the outcome's own units.
 
-use crate::{Loo, Report, Scores, summary};
+use crate::summary;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
 use natmix_models::loo::loo;
 use natmix_models::{Dataset, Draws, Kind, Scored, Study, score};
+use natmix_report::{Loo, Report, Scores};
 
 /// Draws for scores and leave-one-out, at most and at least.
 const MOST_DRAWS: usize = 1_000;

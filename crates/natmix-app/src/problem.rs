@@ -1,14 +1,14 @@
 //! What is fitted: an analytic density, or a regression with its data. Read and checked before anything is written.
 
+use crate::describe;
 use crate::memory;
 use crate::settings::{ModelKind, Settings};
 use anyhow::{Context, Result, bail};
 use natmix::choices::About;
 use natmix::target::Target;
-use natmix::targets::Spec;
+use natmix_models::densities::Spec;
 use natmix_models::table::TableFile;
 use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Observations, OutcomeKind, Study, Table};
-use natmix_report::describe;
 use std::path::Path;
 
 /// A target with all that is known about it.

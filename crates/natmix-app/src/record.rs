@@ -1,11 +1,12 @@
 //! All that is kept of a fit, as files in a folder: read back as it was written.
 
-use crate::formation::Formation;
 use crate::settings::Settings;
-use crate::{Draws, Report, page, zarr};
+use crate::zarr;
 use natmix::Error;
 use natmix::observe::TraceRow;
 use natmix::save::Posterior;
+use natmix_report::formation::Formation;
+use natmix_report::{Draws, Report, page};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::Write;
@@ -23,6 +24,10 @@ pub mod files {
     pub const DRAWS: &str = "draws.zarr";
     /// How the mixture formed, where that was asked for.
     pub const FRAMES: &str = "frames.json";
+    /// What an interrupted run goes on from.
+    pub const CHECKPOINT: &str = "checkpoint.safetensors";
+    /// Folder of what is not complete yet.
+    pub const STAGE: &str = ".part";
     /// Settings that repeat the fit.
     pub const CONFIG: &str = "config.toml";
 }

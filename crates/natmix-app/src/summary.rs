@@ -1,8 +1,8 @@
 //! From a finished mixture to numbers for people: parameters on their own scale, modes, the verdict's sentence.
 
-use crate::{Draws, Parameter, Verdict};
 use natmix::family::Mixture;
 use natmix::target::Target;
+use natmix_report::{Draws, Parameter, Verdict};
 
 /// Draws that quantiles, marginals and `draws.zarr` are made from.
 pub const DRAWS: usize = 4_000;

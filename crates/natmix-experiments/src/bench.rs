@@ -8,17 +8,15 @@ mod reach;
 mod rows;
 mod truth;
 
-use crate::args::BenchArgs;
-use crate::settings::{Settings, as_option};
-use crate::{folder, memory};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use natmix::Fit;
 use natmix::family::Mixture;
+use natmix_app::memory;
+use natmix_app::settings::Settings;
 use reach::Reach;
 use rows::{ROWS, Row};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::PathBuf;
 use truth::{found, quadrature, true_modes};
 
 /// Draws that measure a finished fit.
@@ -29,8 +27,8 @@ const MEASURING_SEED: u64 = 990_001;
 const PASSING: f64 = 0.9;
 
 /// One fit.
-#[derive(Serialize)]
-struct Run {
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
     seed: u64,
     elbo: f64,
     se: f64,
@@ -45,8 +43,8 @@ struct Run {
 }
 
 /// One row with all its fits.
-#[derive(Serialize)]
-struct Outcome {
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
     target: String,
     max_evals: u64,
     components: Option<usize>,
@@ -61,11 +59,23 @@ struct Outcome {
     runs: Vec<Run>,
 }
 
-/// Runs the command.
-pub fn run(args: &BenchArgs) -> Result<ExitCode> {
-    let data = std::env::var_os("NATMIX_DATA").map(PathBuf::from);
-    let data =
-        data.context("NATMIX_DATA is not set: it names the folder with targets/*.json and targets/*_design.csv")?;
+/// What the benchmark is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder with `targets/*.json` and `targets/*_design.csv`.
+    pub data: PathBuf,
+    /// Only these targets; all if empty.
+    pub targets: Vec<String>,
+    /// Only rows with a budget of at most as many evaluations.
+    pub max_evals: Option<u64>,
+    /// Seeds 1 to this.
+    pub seeds: u64,
+    /// Threads; 0 is one per core.
+    pub threads: usize,
+}
+
+/// Runs every row that is asked for; `say` hears of each fit as it is done.
+pub fn run(args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Vec<Outcome>> {
     if let Some(unknown) = args.targets.iter().find(|name| ROWS.iter().all(|row| row.target != **name)) {
         let mut names: Vec<&str> = ROWS.iter().map(|row| row.target).collect();
         names.dedup();
@@ -75,27 +85,18 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let named = args.targets.is_empty() || args.targets.iter().any(|name| name == row.target);
         named && args.max_evals.is_none_or(|most| row.evals <= most)
     };
-    let mut outcomes = Vec::new();
-    for row in ROWS.iter().filter(wanted) {
-        outcomes.push(run_row(row, &data, args)?);
-    }
-    let failed = outcomes.iter().filter(|outcome| !outcome.passed && !outcome.aim).count();
-    if args.json {
-        folder::print(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?;
-    }
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    ROWS.iter().filter(wanted).map(|row| run_row(row, args, say)).collect()
 }
 
-fn run_row(row: &Row, data: &Path, args: &BenchArgs) -> Result<Outcome> {
-    let (settings, problem) = row.load(data)?;
+fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Outcome> {
+    let (settings, problem) = row.load(&args.data)?;
     let target = problem.target();
     let modes = true_modes(settings.spec.as_deref())?;
-    let say = |text: String| if args.json { Ok(()) } else { folder::print(&text) };
-    say(row.title())?;
+    say(&row.title())?;
     let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
     for seed in 1..=args.seeds {
         let settings = Settings { seed, threads: args.threads, ..settings.clone() };
-        let mut config = settings.engine(&problem.about()).map_err(as_option)?;
+        let mut config = settings.engine(&problem.about())?;
         config.diagnostic_draws = 0;
         let mut reach = Reach::new(row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();
@@ -119,7 +120,7 @@ fn run_row(row: &Row, data: &Path, args: &BenchArgs) -> Result<Outcome> {
             modes_found,
             passed: row.at_least.is_none_or(|least| measured.elbo.mean >= least) && all_found,
         };
-        say(run.line(modes.as_ref().map(Mixture::len)))?;
+        say(&run.line(modes.as_ref().map(Mixture::len)))?;
         runs.push(run);
     }
     let passed = runs.iter().filter(|run| run.passed).count() as f64 >= PASSING * runs.len() as f64;
@@ -135,7 +136,7 @@ fn run_row(row: &Row, data: &Path, args: &BenchArgs) -> Result<Outcome> {
         peak_bytes: peak,
         runs,
     };
-    say(outcome.summary())?;
+    say(&outcome.summary())?;
     Ok(outcome)
 }
 
@@ -166,6 +167,11 @@ impl Run {
 }
 
 impl Outcome {
+    /// Whether a row that must hold does not.
+    pub fn failed(&self) -> bool {
+        !self.passed && !self.aim
+    }
+
     fn summary(&self) -> String {
         let verdict = match (self.at_least, self.passed) {
             (None, true) => "reported",

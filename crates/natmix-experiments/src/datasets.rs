@@ -1,14 +1,14 @@
 //! Small built-in data sets with two classes in the plane, made by formula: the same numbers on every machine.
 //!
 //! ```
-//! let train = natmix_models::datasets::blobs(1);
+//! let train = natmix_experiments::datasets::blobs(1);
 //! assert_eq!((train.rows(), train.outcome().iter().sum::<f64>()), (100, 40.0));
-//! let test = natmix_models::datasets::moons(500, 0.15, 2);
+//! let test = natmix_experiments::datasets::moons(500, 0.15, 2);
 //! assert_eq!((test.rows(), test.features()), (500, 2));
 //! ```
 
-use crate::observations::Observations;
 use natmix::Error;
+use natmix_models::Observations;
 use std::f64::consts::{PI, TAU};
 
 /// Centres of the blobs; the last two are class 1.

@@ -9,8 +9,7 @@ mod methods;
 mod page;
 mod picture;
 
-use crate::args::DemoArgs;
-use crate::report::networks::engine::random_start;
+use crate::datasets;
 use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{Grid, Measured};
@@ -19,10 +18,11 @@ use natmix::family::{Gaussian, Mixture};
 use natmix::rule::Rule;
 use natmix::target::{Shape, Target};
 use natmix::{Config, Fit, Method};
-use natmix_models::mlp::{Activation, Likelihood, Mlp, Network};
-use natmix_models::{Observations, datasets};
+use natmix_app::networks::engine::random_start;
+use natmix_models::Observations;
+use natmix_nets::{Activation, Likelihood, Mlp, Network};
 use serde::Serialize;
-use std::process::ExitCode;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -71,30 +71,27 @@ struct Set {
     grid: Grid,
 }
 
-/// Runs the command.
+/// Runs the demo, writes its page into the folder `out`, and returns the table for the terminal.
 ///
 /// `paper` takes the draft's own settings: 500 epochs of minibatches of 10, 100 draws, no components fitted alone before.
-pub fn run(args: &DemoArgs, paper: bool) -> Result<ExitCode> {
+pub fn run(out: &Path, seed: u64, quiet: bool, paper: bool) -> Result<String> {
     let begin = Instant::now();
-    let figures = args.out.join("figures");
+    let figures = out.join("figures");
     std::fs::create_dir_all(&figures).with_context(|| format!("cannot create {}", figures.display()))?;
-    let bar = progress(args.quiet);
+    let bar = progress(quiet);
     let blobs = Set::new("blobs", "Five blobs", "a line separates the classes", datasets::blobs(TRAIN));
     let crossed = Set::new("crossed", "Crossed blobs", "no line separates the classes", datasets::crossed(TRAIN));
     let tests = [datasets::blobs(TEST), datasets::crossed(TEST)];
     let mut sets = [blobs, crossed];
     for (set, test) in sets.iter_mut().zip(&tests) {
-        if paper { set.fit_paper(test, args.seed, &bar)? } else { set.fit_all(test, args.seed, &bar)? }
+        if paper { set.fit_paper(test, seed, &bar)? } else { set.fit_all(test, seed, &bar)? }
     }
     bar.finish_and_clear();
     let version = env!("CARGO_PKG_VERSION");
-    let demo = Demo { seed: args.seed, version, seconds: begin.elapsed().as_secs_f64(), sets: sets.into() };
-    page::write(&args.out, &demo).with_context(|| format!("cannot write the page in {}", args.out.display()))?;
-    for set in &demo.sets {
-        println!("{}", page::text_table(set));
-    }
-    println!("Pictures: {}", args.out.join("report.html").display());
-    Ok(ExitCode::SUCCESS)
+    let demo = Demo { seed, version, seconds: begin.elapsed().as_secs_f64(), sets: sets.into() };
+    page::write(out, &demo).with_context(|| format!("cannot write the page in {}", out.display()))?;
+    let tables: String = demo.sets.iter().map(|set| page::text_table(set) + "\n").collect();
+    Ok(format!("{tables}Pictures: {}\n", out.join("report.html").display()))
 }
 
 fn progress(quiet: bool) -> ProgressBar {

@@ -6,33 +6,59 @@ mod mnist;
 mod page;
 mod uci;
 
-use crate::args::DemoArgs;
-use crate::args::reproduce::{Experiment, Protocol, ReproduceArgs};
-use crate::report::number;
 use anyhow::{Context, Result};
-use natmix_models::mlp::train::with_threads;
+use natmix_nets::train::with_threads;
+use natmix_report::number;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-/// Runs the command.
-pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
-    let paper = args.protocol == Protocol::Paper;
-    let out = args.out.clone().unwrap_or_else(|| {
-        PathBuf::from(match args.experiment {
-            Experiment::DecisionBoundaries => "natmix-decision-boundaries",
-            Experiment::Mnist => "natmix-mnist",
-            Experiment::Uci => "natmix-uci",
-        })
-    });
-    let run = || match args.experiment {
-        Experiment::DecisionBoundaries => {
-            let demo = DemoArgs { out, seed: args.seed, quiet: args.quiet };
-            super::demo::run(&demo, paper)
-        }
-        Experiment::Mnist => mnist::run(args, &out, paper),
-        Experiment::Uci => uci::run(args, &out, paper),
+/// Which experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// A small network on built-in data.
+    DecisionBoundaries,
+    /// MNIST against Fashion-MNIST.
+    Mnist,
+    /// Eight UCI sets.
+    Uci,
+}
+
+/// What an experiment is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder for the page, the pictures and the JSON file behind them.
+    pub out: PathBuf,
+    /// The draft's own settings instead of our defaults.
+    pub paper: bool,
+    /// First seed.
+    pub seed: u64,
+    /// Number of seeds (MNIST).
+    pub seeds: u64,
+    /// Sizes of the hidden layers (MNIST).
+    pub hidden: Vec<usize>,
+    /// Passes over the data (MNIST).
+    pub epochs: Option<usize>,
+    /// Sets; all if empty (UCI).
+    pub sets: Vec<String>,
+    /// Splits of each set (UCI).
+    pub splits: usize,
+    /// Components (UCI).
+    pub components: usize,
+    /// Whether to go on from diagonal to full covariances (UCI).
+    pub full: bool,
+    /// Threads; 0 is one per core.
+    pub threads: usize,
+    /// No progress.
+    pub quiet: bool,
+}
+
+/// Runs an experiment, writes its page, and returns the table for the terminal.
+pub fn run(experiment: Experiment, options: &Options) -> Result<String> {
+    let run = || match experiment {
+        Experiment::DecisionBoundaries => crate::demo::run(&options.out, options.seed, options.quiet, options.paper),
+        Experiment::Mnist => mnist::run(options),
+        Experiment::Uci => uci::run(options),
     };
-    with_threads(args.threads.unwrap_or(0), run)?
+    with_threads(options.threads, run)?
 }
 
 /// A folder of the data, found through the environment.

@@ -3,8 +3,8 @@
 //! A folder holds `data.txt.gz` (numbers, a row a line), `index_train.txt.gz` and `index_test.txt.gz` (a split a line, rows counted from
 //! zero) and `meta.json`, which says what the columns are.
 
-use crate::error::DataError;
-use crate::source::{Source, read_error};
+use natmix_models::DataError;
+use natmix_models::source::{Source, read_error};
 use serde::Deserialize;
 use std::io::Read;
 use std::path::Path;

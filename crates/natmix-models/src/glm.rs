@@ -11,7 +11,8 @@
 //! Gauss-Newton matrix is the Hessian; the empirical Fisher is another curvature, and named apart.
 //!
 //! ```
-//! use natmix::targets::{log_p_at, Glm, Likelihood};
+//! use natmix::target::log_p_at;
+//! use natmix_models::glm::{Glm, Likelihood};
 //! let model = Glm::new(Likelihood::Bernoulli, &[1.0, 2.0], 1, vec![1.0, 0.0], &[10.0]).unwrap();
 //! let prior = -(10.0 * std::f64::consts::TAU.sqrt()).ln();
 //! assert!((log_p_at(&model, &[0.0]).unwrap() - (prior + 2.0 * 0.5f64.ln())).abs() < 1e-12);
@@ -19,15 +20,15 @@
 
 mod bernoulli;
 
-use super::observations::{Block, Dataset, Observations};
-use super::prior::{Prior, spread, usable_sd};
-use crate::autodiff::special::ln_gamma;
-use crate::error::Error;
-use crate::family::LOG_TAU;
-use crate::linalg::{self, Transpose};
-use crate::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
-use crate::workspace::Scratch;
+use crate::observations::{Block, Dataset, Observations};
+use crate::prior::LOG_TAU;
+use crate::prior::{Prior, spread, usable_sd};
 use bernoulli::Bernoulli;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::autodiff::special::ln_gamma;
+use natmix::matrix::{self, Transpose};
+use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
 use pulp::Arch;
 use std::borrow::Cow;
 
@@ -162,12 +163,12 @@ impl Glm {
             out.log_p[i] += scale * self.row_terms(eta, curv, fisher, &rows, &constant);
         }
         if let Some(grad) = &mut out.grad {
-            linalg::product(grad, true, scale, rows.x, Transpose::No, &eta, (d, r, n));
+            matrix::product(grad, true, scale, rows.x, Transpose::No, &eta, (d, r, n));
         }
         if let Some(CurvatureSums { shape, weights, sums, .. }) = &mut out.curv {
             let mut row_curv = scratch.take_used(r * (weights.len() / n));
             let sets = weights.len() / n;
-            linalg::product(&mut row_curv, false, -scale, &curv, Transpose::No, weights, (r, n, sets));
+            matrix::product(&mut row_curv, false, -scale, &curv, Transpose::No, weights, (r, n, sets));
             for (sum, row_curv) in sums.chunks_exact_mut(shape.len(d)).zip(row_curv.chunks_exact(r)) {
                 rows.add_gram(sum, *shape, Some(row_curv), scratch);
             }
@@ -266,7 +267,7 @@ impl Target for Glm {
         self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch))?;
         if let Some(curv) = out.curv.filter(|curv| curv.shape == Shape::Full) {
             let d = self.dim();
-            curv.sums.chunks_exact_mut(d * d).for_each(|sum| linalg::symmetrise(sum, d));
+            curv.sums.chunks_exact_mut(d * d).for_each(|sum| matrix::symmetrise(sum, d));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! gathered into the same form, and so are rows that are not in memory ([`Dataset`]).
 //!
 //! ```
-//! use natmix::targets::Observations;
+//! use natmix_models::observations::Observations;
 //! let table = Observations::new(vec![1.0, 0.5, 1.0, -0.5], 2, vec![3.0, 1.0]).unwrap();
 //! assert_eq!((table.rows(), table.features()), (2, 2));
 //! assert!(table.with_weights(vec![1.0, -1.0]).is_err());
@@ -16,9 +16,19 @@ mod dataset;
 pub use block::Block;
 pub use dataset::{Dataset, RowSource, Stored};
 
-use crate::error::Error;
-use crate::target::Rows;
-use crate::workspace::Scratch;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::{Curvature, Rows, Shape};
+
+/// What the regressions here can sum.
+pub(crate) const ALL_CURVATURES: &[(Curvature, Shape)] = &[
+    (Curvature::Exact, Shape::Full),
+    (Curvature::Exact, Shape::Diag),
+    (Curvature::GaussNewton, Shape::Full),
+    (Curvature::GaussNewton, Shape::Diag),
+    (Curvature::EmpiricalFisher, Shape::Full),
+    (Curvature::EmpiricalFisher, Shape::Diag),
+];
 
 /// Rows of a block: its predictors for a chunk of points stay in the cache.
 pub(crate) const BLOCK: usize = 256;

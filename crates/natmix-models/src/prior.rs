@@ -1,14 +1,16 @@
 //! Independent Gaussian priors `N(0, sd_j^2)` on coefficients: where every evaluation of a regression starts.
 //!
 //! ```
-//! use natmix::targets::prior::spread;
+//! use natmix_models::prior::spread;
 //! assert_eq!(spread(&[2.5], 3).unwrap(), [2.5; 3]);
 //! assert!(spread(&[2.5, -1.0], 2).is_err());
 //! ```
 
-use crate::error::Error;
-use crate::family::LOG_TAU;
-use crate::target::{EvalOut, Points, Shape};
+use natmix::Error;
+use natmix::target::{EvalOut, Points, Shape};
+
+/// `log(2 pi)`.
+pub const LOG_TAU: f64 = 1.837_877_066_409_345_5;
 
 /// Whether `sd` can be a standard deviation: a square that over- or underflows is no variance.
 pub fn usable_sd(sd: f64) -> bool {

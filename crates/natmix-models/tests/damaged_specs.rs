@@ -2,7 +2,8 @@
 //!
 //! The fuzz target `read_spec` does the same without end; this one has a fixed seed.
 
-use natmix::targets::{Spec, log_p_at};
+use natmix::target::log_p_at;
+use natmix_models::densities::Spec;
 
 const SPECS: [&str; 6] = [
     r#"{"kind": "gaussian_mixture", "dim": 1, "weights": [1.0], "means": [[0.5]], "covariances": [[[2.0]]], "init": {"mean": 0.0, "sd": 1.0}}"#,

@@ -4,19 +4,21 @@
 //! differences of gradients (1e-5), batches with single points, and minibatches with the whole. Where values are large
 //! against their slopes the differences lose digits, and the tolerance is loosened where said.
 
+#[path = "../../natmix/tests/common/mod.rs"]
 mod common;
 
 use common::{lower, wave};
 use natmix::Scratch;
 use natmix::autodiff::{AutoDiff, Density, Real};
 use natmix::family::{Covariances, Gaussian, Mixture};
+use natmix::target::ClosureTarget;
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use natmix::targets::{
-    ClosureTarget, DoubleBanana, Funnel, Glm, Kind, Likelihood, Phase, PlanarRobot, PriorTimesMixture, Spec,
-    StudentMixture,
-};
 use natmix::testing::{CheckOptions, check_target};
 use natmix::transform::{Block, Constraint, Transformed};
+use natmix_models::densities::{
+    DoubleBanana, Funnel, Kind, Phase, PlanarRobot, PriorTimesMixture, Spec, StudentMixture,
+};
+use natmix_models::glm::{Glm, Likelihood};
 
 fn check(name: &str, target: &dyn Target, options: &CheckOptions) {
     let report = check_target(target, options).unwrap_or_else(|error| panic!("{name}: {error}"));

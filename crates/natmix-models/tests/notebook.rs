@@ -5,8 +5,8 @@ use natmix::estimate::Estimator;
 use natmix::family::{Covariances, Mixture};
 use natmix::rule::{Rule, WeightRule};
 use natmix::target::Shape;
-use natmix::targets::PriorTimesMixture;
 use natmix::{Config, Fit, Method};
+use natmix_models::densities::PriorTimesMixture;
 
 fn mixture(weights: &[f64], means: &[Vec<f64>], sds: &[Vec<f64>]) -> Mixture {
     let variances: Vec<Vec<f64>> = sds.iter().map(|sds| sds.iter().map(|sd| sd * sd).collect()).collect();

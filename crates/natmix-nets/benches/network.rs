@@ -7,8 +7,8 @@
 //! an epoch takes more than floor / 0.6 by CPU time.
 
 use natmix::matrix::{Transpose, product, product_bt};
-use natmix_models::mlp::train::{Doing, TrainConfig, Trainer, with_threads};
-use natmix_models::mlp::{Activation, Examples, Likelihood, Network};
+use natmix_nets::train::{Doing, TrainConfig, Trainer, with_threads};
+use natmix_nets::{Activation, Examples, Likelihood, Network};
 use std::process::ExitCode;
 use std::time::Instant;
 

@@ -11,9 +11,9 @@
 //! categorical Gauss-Newton matrix has `sqrt(p_o) e_o` for each class, less `p`.
 
 use super::real::Real;
-use crate::prior::LOG_TAU;
 use natmix::Error;
 use natmix::target::Curvature;
+use natmix_models::prior::LOG_TAU;
 use serde::{Deserialize, Serialize};
 
 /// How outputs become probabilities of outcomes.

@@ -12,10 +12,10 @@ use super::likelihood::RowsOf;
 use super::network::Network;
 use super::pass::Pass;
 use super::predict::{Averaging, weights_of};
-use crate::linear::noise_prior;
-use crate::prior::LOG_TAU;
 use natmix::Error;
 use natmix::family::{Mixture, Precision};
+use natmix_models::linear::noise_prior;
+use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
 
 /// Rows of a task.
@@ -92,9 +92,9 @@ fn divergence(network: &Network, q: &Mixture, k: usize, prior_precision: &[f64])
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mlp::{Activation, Likelihood, Mlp};
-    use crate::observations::Observations;
+    use crate::{Activation, Likelihood, Mlp};
     use natmix::family::{Diag, Gaussian};
+    use natmix_models::observations::Observations;
 
     #[test]
     fn it_agrees_with_the_engine() {

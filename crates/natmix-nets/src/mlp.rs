@@ -1,17 +1,15 @@
-//! Multilayer perceptrons with a Gaussian prior on every weight: small ones as targets of the engine, large ones with
-//! their own training loop.
+//! A multilayer perceptron with a Gaussian prior on every weight as a target of the engine.
 //!
 //! ```text
 //! log p(z) = sum_i log N(z_i; 0, sd_i^2) + [Gaussian: log HalfCauchy(sigma; 5) + log sigma] + sum_r u_r log lik_r(z)
 //! ```
 //!
 //! [`Mlp`] is a [`Target`]: values, gradients, squared per-example gradients (empirical Fisher) and Gauss-Newton matrices,
-//! in double precision, for every method of the engine with full or diagonal covariance. [`train`] has VOGN on
-//! minibatches in single precision, [`predict`](mod@predict) averaged predictions.
+//! in double precision, for every method of the engine with full or diagonal covariance.
 //!
 //! ```
-//! use natmix::targets::log_p_at;
-//! use natmix_models::mlp::{Activation, Likelihood, Mlp, Network};
+//! use natmix::target::log_p_at;
+//! use natmix_nets::{Activation, Likelihood, Mlp, Network};
 //! use natmix_models::Observations;
 //! let table = Observations::new(vec![1.0, 2.0], 2, vec![1.0]).unwrap();
 //! let network = Network::new(2, &[1], Activation::Relu, Likelihood::Bernoulli).unwrap();
@@ -22,29 +20,18 @@
 //! ```
 
 mod curvature;
-mod examples;
-mod likelihood;
-pub mod measure;
-mod network;
-mod pass;
-pub mod predict;
-mod real;
 #[cfg(test)]
 mod tests;
-pub mod train;
 
-pub use examples::Examples;
-pub use likelihood::Likelihood;
-pub use network::{Activation, Layer, Network};
-
-use crate::linear::noise_prior;
-use crate::observations::{Block, Observations};
-use crate::prior::{Prior, spread};
-use likelihood::RowsOf;
+use crate::likelihood::RowsOf;
+use crate::network::Network;
+use crate::pass::Pass;
 use natmix::matrix::symmetrise;
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use natmix::{Error, Scratch};
-use pass::Pass;
+use natmix_models::linear::noise_prior;
+use natmix_models::observations::{Block, Observations};
+use natmix_models::prior::{Prior, spread};
 
 /// A network with its data and prior, in double precision.
 #[derive(Clone, Debug)]

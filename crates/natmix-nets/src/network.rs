@@ -4,7 +4,7 @@
 //! logarithm of the noise's standard deviation at the end.
 //!
 //! ```
-//! use natmix_models::mlp::{Activation, Likelihood, Network};
+//! use natmix_nets::{Activation, Likelihood, Network};
 //! let network = Network::new(784, &[100, 100], Activation::Relu, Likelihood::Categorical { classes: 10 }).unwrap();
 //! assert_eq!(network.weights(), 784 * 100 + 100 + 100 * 100 + 100 + 100 * 10 + 10);
 //! assert_eq!(network.to_string(), "784-100-100-10 relu");

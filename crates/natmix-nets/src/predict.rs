@@ -6,8 +6,8 @@
 //!
 //! ```
 //! use natmix::family::{Gaussian, Mixture};
-//! use natmix_models::mlp::predict::{Averaging, predict};
-//! use natmix_models::mlp::{Activation, Likelihood, Network};
+//! use natmix_nets::predict::{Averaging, predict};
+//! use natmix_nets::{Activation, Likelihood, Network};
 //! use natmix_models::Predictions;
 //! // Two networks without hidden units, sure of opposite classes.
 //! let network = Network::new(1, &[], Activation::Relu, Likelihood::Bernoulli).unwrap();
@@ -23,10 +23,10 @@ use super::likelihood::{Likelihood, log_sum_exp, logistic};
 use super::network::Network;
 use super::pass::Pass;
 use super::train::noise::{BLOCK, Purpose, Stream};
-use crate::predict::{LEVELS, Predictions, entropy_of, quantile};
-use crate::prior::LOG_TAU;
 use natmix::Error;
 use natmix::family::{Mixture, Precision};
+use natmix_models::predict::{LEVELS, Predictions, entropy_of, quantile};
+use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
 
 /// Rows of a task.
@@ -247,7 +247,7 @@ fn summarise(outputs: &[(f64, f64)], weights: &[f64]) -> [f64; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mlp::Activation;
+    use crate::Activation;
     use natmix::family::{Diag, Gaussian};
 
     fn posterior(network: &Network, sd: f64) -> Mixture {

@@ -8,8 +8,8 @@
 //! a weight, and sums run in a fixed order. A state that was saved goes on to the same bits.
 //!
 //! ```
-//! use natmix_models::mlp::train::{TrainConfig, Trainer};
-//! use natmix_models::mlp::{Activation, Examples, Likelihood, Network};
+//! use natmix_nets::train::{TrainConfig, Trainer};
+//! use natmix_nets::{Activation, Examples, Likelihood, Network};
 //! let x: Vec<f32> = (0..64).map(|i| i as f32 / 32.0 - 1.0).collect();
 //! let y = x.iter().map(|x| f32::from(*x > 0.0)).collect();
 //! let data = Examples::new(x, 1, y).unwrap();

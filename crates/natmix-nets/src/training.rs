@@ -1,10 +1,10 @@
 //! Training with somebody who watches, a checkpoint an epoch, validation and a clean stop.
 
+use crate::predict::{Averaging, predict};
+use crate::train::{Epoch, Optimiser, TrainConfig, TrainState, Trainer};
+use crate::{Examples, Network};
 use natmix::Error;
 use natmix::observe::{Cancel, TraceRow};
-use natmix_models::mlp::predict::{Averaging, predict};
-use natmix_models::mlp::train::{Epoch, Optimiser, TrainConfig, TrainState, Trainer};
-use natmix_models::mlp::{Examples, Network};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Instant;

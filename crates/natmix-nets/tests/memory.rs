@@ -1,8 +1,8 @@
 //! Training a network takes at most six floats a weight and component beyond the data: counted by an allocator of our own.
 
 use natmix::matrix::{Transpose, product};
-use natmix_models::mlp::train::{TrainConfig, Trainer, with_threads};
-use natmix_models::mlp::{Activation, Examples, Likelihood, Network};
+use natmix_nets::train::{TrainConfig, Trainer, with_threads};
+use natmix_nets::{Activation, Examples, Likelihood, Network};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

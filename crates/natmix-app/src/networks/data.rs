@@ -3,9 +3,9 @@
 use crate::settings::Settings;
 use natmix::Error;
 use natmix_models::idx::{ImageFolder, ImageSet};
-use natmix_models::mlp::{Examples, Likelihood, Network};
 use natmix_models::study::StudyError;
 use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Table};
+use natmix_nets::{Examples, Likelihood, Network};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

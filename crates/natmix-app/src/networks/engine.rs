@@ -8,8 +8,8 @@ use natmix::family::{Gaussian, Mixture};
 use natmix::target::Target;
 use natmix::{Config, Error};
 use natmix_models::Observations;
-use natmix_models::mlp::Mlp;
-use natmix_models::mlp::train::Optimiser;
+use natmix_nets::Mlp;
+use natmix_nets::train::Optimiser;
 
 /// Weights that the engine may fit.
 const MOST_WEIGHTS: usize = 5_000;

@@ -4,15 +4,16 @@ use super::data::{Data, Memory};
 use super::score;
 use crate::record::Record;
 use crate::settings::Settings;
-use crate::{Component, Draws, Estimate, Evals, Model, Parameter, Report, Stop, Verdict, summary};
+use crate::summary;
 use natmix::diagnose::Diagnostics;
 use natmix::family::Mixture;
 use natmix::observe::TraceRow;
 use natmix::save::Posterior;
 use natmix::stop::StopReason;
 use natmix::{Error, Fitted};
-use natmix_models::mlp::predict::Averaging;
-use natmix_models::mlp::{Likelihood, Network};
+use natmix_nets::predict::Averaging;
+use natmix_nets::{Likelihood, Network};
+use natmix_report::{Component, Draws, Estimate, Evals, Model, Parameter, Report, Stop, Verdict};
 use serde_json::json;
 
 /// Weights up to which each is reported by name.

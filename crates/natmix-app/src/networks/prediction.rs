@@ -4,8 +4,8 @@ use super::data::Memory;
 use natmix::Error;
 use natmix::family::Mixture;
 use natmix_models::Predictions;
-use natmix_models::mlp::Examples;
-use natmix_models::mlp::predict::{Averaging, predict};
+use natmix_nets::Examples;
+use natmix_nets::predict::{Averaging, predict};
 
 /// Rows that are predicted at once.
 const ROWS: usize = 1 << 15;

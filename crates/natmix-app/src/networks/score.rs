@@ -1,15 +1,15 @@
 //! How good the predictions of a network are, on rows with outcomes and against rows of another kind.
 
 use super::data::Input;
-use crate::{Ood, Scores};
 use natmix::Error;
 use natmix::family::Mixture;
 use natmix_models::Predictions;
-use natmix_models::mlp::predict::{Averaging, NetworkPredictions, predict};
-use natmix_models::mlp::{Examples, Network};
 use natmix_models::scores::{
     auroc, brier, brier_of_classes, calibration, confidences, ece, fpr_at, residuals, rmse, roc,
 };
+use natmix_nets::predict::{Averaging, NetworkPredictions, predict};
+use natmix_nets::{Examples, Network};
+use natmix_report::{Ood, Scores};
 
 /// Predicts rows and scores the predictions, in the outcome's own units.
 pub fn score(

@@ -2,15 +2,15 @@
 
 use super::data::Data;
 use super::found::Found;
-use super::training::{EpochRow, Job, Stopped, Trained, Watch};
 use crate::settings::Settings;
 use crate::settings::mlp::Run;
-use crate::{Estimate, Stop};
 use natmix::Error;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
-use natmix_models::mlp::train::{Optimiser, TrainConfig, TrainState};
-use natmix_models::mlp::{Examples, measure};
+use natmix_nets::train::{Optimiser, TrainConfig, TrainState};
+use natmix_nets::training::{EpochRow, Job, Stopped, Trained, Watch};
+use natmix_nets::{Examples, measure};
+use natmix_report::{Estimate, Stop};
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! Settings of networks: the table `[mlp]` of `config.toml`. What is not set follows from data size and fan-in.
 
 use natmix::Error;
-use natmix_models::mlp::train::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
-use natmix_models::mlp::{Activation, Network};
+use natmix_nets::train::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
+use natmix_nets::{Activation, Network};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! The targets, their budgets and what to reach in them.
 
-use crate::problem::Problem;
-use crate::settings::{ModelKind, Settings};
 use anyhow::{Context, Result};
+use natmix_app::problem::Problem;
+use natmix_app::settings::{ModelKind, Settings};
 use natmix_models::Table;
 use std::path::Path;
 

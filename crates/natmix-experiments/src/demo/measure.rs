@@ -7,8 +7,9 @@
 use anyhow::{Context, Result, bail};
 use natmix::Fitted;
 use natmix::family::{Gaussian, Mixture};
-use natmix_models::mlp::predict::{Averaging, predict};
-use natmix_models::{Mlp, Observations, Predictions};
+use natmix_models::{Observations, Predictions};
+use natmix_nets::Mlp;
+use natmix_nets::predict::{Averaging, predict};
 use serde::Serialize;
 
 /// Draws a component for predictions.

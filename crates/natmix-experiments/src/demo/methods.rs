@@ -1,12 +1,12 @@
 //! Every named method on the same small network: ELBO, evaluations, seconds.
 
 use super::{START_SPREAD, config};
-use crate::report::networks::engine::random_start;
 use anyhow::Result;
 use natmix::estimate::Estimator;
 use natmix::target::Target;
 use natmix::{Config, Fit, Method};
-use natmix_models::Mlp;
+use natmix_app::networks::engine::random_start;
+use natmix_nets::Mlp;
 use serde::Serialize;
 
 /// Evaluations that each method gets.

@@ -3,9 +3,9 @@
 use super::measure::Measured;
 use super::picture;
 use super::{Demo, Set};
-use crate::report::figure::{Scene, png, svg};
-use crate::report::html::escape;
-use crate::report::{number, page};
+use natmix_report::figure::{Scene, png, svg};
+use natmix_report::html::escape;
+use natmix_report::{number, page};
 use std::path::Path;
 
 /// What to look for, for those who see this for the first time.

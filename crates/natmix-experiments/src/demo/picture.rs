@@ -2,10 +2,10 @@
 
 use super::Set;
 use super::measure::{Grid, Measured, entropy};
-use crate::report::figure::contour::contour;
-use crate::report::figure::{Anchor, Ink, Label, Point, Scene};
-use crate::report::number;
 use natmix_models::Observations;
+use natmix_report::figure::contour::contour;
+use natmix_report::figure::{Anchor, Ink, Label, Point, Scene};
+use natmix_report::number;
 
 /// Side of a panel.
 const PANEL: f64 = 184.0;

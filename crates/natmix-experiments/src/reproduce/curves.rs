@@ -1,7 +1,7 @@
 //! Lines against training steps, one a method, with a legend beside them.
 
-use crate::report::figure::axis::{self, Panel, Scale, TICK};
-use crate::report::figure::{Anchor, Ink, Label, Scene};
+use natmix_report::figure::axis::{self, Panel, Scale, TICK};
+use natmix_report::figure::{Anchor, Ink, Label, Scene};
 
 /// One line.
 pub struct Curve {

@@ -9,7 +9,7 @@ use natmix::family::{Gaussian, Mixture, Precision};
 use natmix::target::Shape;
 use natmix::{Config, Fit, Method};
 use natmix_models::Observations;
-use natmix_models::mlp::{Examples, Mlp, Network};
+use natmix_nets::{Examples, Mlp, Network};
 
 /// Iterations: enough for the falling step to forget the start, where Gauss-Newton matrices make each of them count.
 const ITERATIONS: u64 = 150;

@@ -1,21 +1,19 @@
 //! `natmix reproduce mnist`: test accuracy and log likelihood against iteration, calibration and out-of-distribution detection.
 
 use super::page::{Page, Table};
-use super::{curves, data, mean_with_error};
-use crate::args::reproduce::ReproduceArgs;
-use crate::report::networks::data::Data;
-use crate::report::networks::score;
-use crate::report::number;
-use crate::settings::mlp::{MlpSettings, Run};
-use crate::settings::{Settings, as_option};
+use super::{Options, curves, data, mean_with_error};
 use anyhow::{Context, Result};
 use natmix::family::Mixture;
-use natmix_models::mlp::measure;
-use natmix_models::mlp::predict::Averaging;
-use natmix_models::mlp::train::{Optimiser, Schedule, TrainConfig, Trainer};
+use natmix_app::networks::data::Data;
+use natmix_app::networks::score;
+use natmix_app::settings::Settings;
+use natmix_app::settings::mlp::{MlpSettings, Run};
+use natmix_nets::measure;
+use natmix_nets::predict::Averaging;
+use natmix_nets::train::{Optimiser, Schedule, TrainConfig, Trainer};
+use natmix_report::number;
 use serde::Serialize;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 /// Draws a component for the last figures, and for the curves.
@@ -63,7 +61,8 @@ struct Figures<'a> {
 }
 
 /// Runs the experiment.
-pub fn run(args: &ReproduceArgs, out: &Path, paper: bool) -> Result<ExitCode> {
+pub fn run(args: &Options) -> Result<String> {
+    let (out, paper) = (&args.out, args.paper);
     let epochs = args.epochs.unwrap_or(if paper { 30 } else { 20 });
     let settings = Settings {
         data: Some(data("mnist")?),
@@ -79,7 +78,7 @@ pub fn run(args: &ReproduceArgs, out: &Path, paper: bool) -> Result<ExitCode> {
         ..Settings::default()
     };
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    let images = Data::load(&settings).map_err(as_option)?;
+    let images = Data::load(&settings)?;
     let ways: &[Way] = match paper {
         true => &[Way::Mixture(1), Way::Mixture(2), Way::Adam],
         false => &[Way::Mixture(1), Way::Mixture(2), Way::Mixture(5), Way::Adam, Way::AdamTuned],
@@ -96,8 +95,7 @@ pub fn run(args: &ReproduceArgs, out: &Path, paper: bool) -> Result<ExitCode> {
         }
     }
     bar.finish_and_clear();
-    println!("{}\nPictures: {}", summary(&outcomes).text(), out.join("report.html").display());
-    Ok(ExitCode::SUCCESS)
+    Ok(format!("{}\nPictures: {}\n", summary(&outcomes).text(), out.join("report.html").display()))
 }
 
 impl Way {
@@ -124,7 +122,7 @@ fn train(
         _ => (Optimiser::Adam, ENSEMBLE),
     };
     let run = Run { optimiser, components, rate, draws: None, minibatch: None, seed };
-    let config = settings.mlp.train(&images.network, images.train.rows(), run).map_err(as_option)?;
+    let config = settings.mlp.train(&images.network, images.train.rows(), run)?;
     let config = match way {
         Way::AdamTuned => TrainConfig { weight_decay: WEIGHT_DECAY, schedule: Schedule::Cosine, ..config },
         _ => config,

@@ -1,8 +1,8 @@
 //! Pages of the experiments: words, tables, pictures.
 
-use crate::report::figure::{Scene, png, svg};
-use crate::report::html::escape;
-use crate::report::page::document;
+use natmix_report::figure::{Scene, png, svg};
+use natmix_report::html::escape;
+use natmix_report::page::document;
 use serde::Serialize;
 use std::path::Path;
 

@@ -2,19 +2,17 @@
 //! each training part.
 
 use super::page::{Page, Table};
-use super::{data, full, mean_with_error};
-use crate::args::reproduce::{Covariance, ReproduceArgs};
-use crate::report::number;
+use super::{Options, data, full, mean_with_error};
+use crate::splits::SplitSet;
 use anyhow::{Context, Result, bail};
 use natmix::family::Mixture;
 use natmix_models::Predictions;
-use natmix_models::mlp::predict::{Averaging, predict};
-use natmix_models::mlp::train::{TrainConfig, Trainer};
-use natmix_models::mlp::{Activation, Examples, Likelihood, Network};
-use natmix_models::splits::SplitSet;
+use natmix_nets::predict::{Averaging, predict};
+use natmix_nets::train::{TrainConfig, Trainer};
+use natmix_nets::{Activation, Examples, Likelihood, Network};
+use natmix_report::number;
 use serde::Serialize;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 /// The sets, with the figure of tuned MC-dropout to compare with.
@@ -65,7 +63,8 @@ struct Full {
 }
 
 /// Runs the experiment.
-pub fn run(args: &ReproduceArgs, out: &Path, paper: bool) -> Result<ExitCode> {
+pub fn run(args: &Options) -> Result<String> {
+    let (out, paper) = (&args.out, args.paper);
     if paper {
         bail!("the draft has no experiment on these sets: leave --protocol paper out");
     }
@@ -89,11 +88,10 @@ pub fn run(args: &ReproduceArgs, out: &Path, paper: bool) -> Result<ExitCode> {
         }
     }
     bar.finish_and_clear();
-    println!("{}\nPage: {}", summary(&outcomes).text(), out.join("report.html").display());
-    Ok(ExitCode::SUCCESS)
+    Ok(format!("{}\nPage: {}\n", summary(&outcomes).text(), out.join("report.html").display()))
 }
 
-fn one(name: &'static str, set: &SplitSet, split: usize, args: &ReproduceArgs) -> Result<Outcome> {
+fn one(name: &'static str, set: &SplitSet, split: usize, args: &Options) -> Result<Outcome> {
     let clock = Instant::now();
     let (train, test) = &set.splits[split];
     let scaling = Scaling::of(set, train);
@@ -120,9 +118,9 @@ fn one(name: &'static str, set: &SplitSet, split: usize, args: &ReproduceArgs) -
     let q = fit(&network, &train, config)?;
     let found = score(&network, &q, &test, seed)?;
     let units = |x: f64| x - scaling.outcome.1.ln();
-    let full = match (args.covariance, chosen) {
-        (Covariance::Full, Some(start)) => {
-            let run = (seed, args.threads.unwrap_or(0));
+    let full = match (args.full, chosen) {
+        (true, Some(start)) => {
+            let run = (seed, args.threads);
             let prior = choose_full_prior(&network, &inner, &validation, &start, run)?;
             let q = full::refine(&network, &train, &q, prior, run)?;
             let found = score(&network, &q, &test, seed)?;
@@ -296,7 +294,7 @@ fn summary(outcomes: &[Outcome]) -> Table {
     }
 }
 
-fn write(out: &Path, outcomes: &[Outcome], args: &ReproduceArgs) -> Result<()> {
+fn write(out: &Path, outcomes: &[Outcome], args: &Options) -> Result<()> {
     let each = outcomes.iter().map(|o| {
         vec![
             o.set.to_owned(),

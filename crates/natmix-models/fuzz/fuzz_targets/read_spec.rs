@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use natmix::targets::{Spec, log_p_at};
+use natmix::target::log_p_at;
+use natmix_models::densities::Spec;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

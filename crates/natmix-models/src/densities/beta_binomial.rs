@@ -9,18 +9,20 @@
 //! ```
 //!
 //! ```
-//! use natmix::targets::{log_p_at, BetaBinomial};
+//! use natmix::target::log_p_at;
+//! use natmix_models::densities::BetaBinomial;
 //!
 //! // One case of two: R(a, 1) = log a, R(K, 2) = log K + log(K + 1), and m = 1/2, K = 1 is z = 0.
 //! let target = BetaBinomial::new(&[2.0], &[1.0]).unwrap();
 //! assert!((log_p_at(&target, &[0.0, 0.0]).unwrap() - (1.0_f64 / 4.0 * 0.25 / 2.0).ln()).abs() < 1e-12);
 //! ```
 
-use super::{EXACT, Hessian, check, eval_points};
-use crate::autodiff::special::{digamma, ln_gamma, trigamma};
-use crate::error::Error;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use crate::workspace::Scratch;
+use super::check;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::autodiff::special::{digamma, ln_gamma, trigamma};
+use natmix::target::pointwise::{EXACT, Hessian, eval_points};
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 
 /// Above this times `n + 1` differences of `log Gamma` lose their digits, and three terms of a series have them all.
 const LARGE: f64 = 1e5;
@@ -110,7 +112,7 @@ impl Target for BetaBinomial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::targets::derivatives::{Uniform, check_derivatives};
+    use crate::densities::derivatives::{Uniform, check_derivatives};
 
     #[test]
     fn derivatives() {

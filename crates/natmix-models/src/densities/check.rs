@@ -1,6 +1,6 @@
 //! Checks of what users build targets from: each says what is wrong and what is expected.
 
-use crate::error::Error;
+use natmix::Error;
 
 /// Weights may miss a sum of one by this much, as printed numbers do; they are then normalised.
 const WEIGHT_SUM_TOLERANCE: f64 = 1e-6;

@@ -1,7 +1,7 @@
 //! Finite-difference checks shared by the tests of all targets.
 
-use crate::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
-use crate::workspace::Scratch;
+use natmix::Scratch;
+use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
 
 /// A fixed stream of numbers in `(-1, 1)` (splitmix64): tests need variety, not quality.
 pub(crate) struct Uniform(pub(crate) u64);
@@ -64,7 +64,7 @@ pub(crate) fn check_derivatives(target: &dyn Target, points: &[f64], step: f64) 
         let (value, grad, hess) = all_at(target, z);
         assert!(value.is_finite(), "log p is {value} at {z:?}");
         let from_values: Vec<f64> =
-            (0..d).map(|j| difference(z, j, step, |z| super::log_p_at(target, z).unwrap())).collect();
+            (0..d).map(|j| difference(z, j, step, |z| natmix::target::log_p_at(target, z).unwrap())).collect();
         assert_close(&format!("gradient at {z:?}"), &grad, &from_values, 1e-6);
         let from_grads: Vec<f64> =
             (0..d * d).map(|e| difference(z, e % d, step, |z| all_at(target, z).1[e / d])).collect();

@@ -10,18 +10,20 @@
 //! At `(1, 1)`, where `F` is the logarithm of zero, the density is zero.
 //!
 //! ```
-//! use natmix::targets::{log_p_at, DoubleBanana};
+//! use natmix::target::log_p_at;
+//! use natmix_models::densities::DoubleBanana;
 //!
 //! let banana = DoubleBanana::new(0.0, 1.0).unwrap();
 //! let expected = -1.5 * (2.0 * std::f64::consts::PI).ln();
 //! assert!((log_p_at(&banana, &[0.0, 0.0]).unwrap() - expected).abs() < 1e-12);
 //! ```
 
-use super::{EXACT, Hessian, check, eval_points};
-use crate::error::Error;
-use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use crate::workspace::Scratch;
+use super::check;
+use crate::prior::LOG_TAU;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::pointwise::{EXACT, Hessian, eval_points};
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 
 /// The double banana, prior times likelihood with all constants. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -82,9 +84,9 @@ impl Target for DoubleBanana {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::CurvatureSums;
-    use crate::targets::derivatives::{Uniform, all_at, check_derivatives};
-    use crate::targets::log_p_at;
+    use crate::densities::derivatives::{Uniform, all_at, check_derivatives};
+    use natmix::target::CurvatureSums;
+    use natmix::target::log_p_at;
 
     fn banana() -> DoubleBanana {
         DoubleBanana::new(30f64.ln(), 0.09).unwrap()

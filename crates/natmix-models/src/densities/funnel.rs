@@ -8,18 +8,20 @@
 //! ```
 //!
 //! ```
-//! use natmix::targets::{log_p_at, Funnel};
+//! use natmix::target::log_p_at;
+//! use natmix_models::densities::Funnel;
 //!
 //! let funnel = Funnel::new(2, 1.0).unwrap();
 //! let difference = log_p_at(&funnel, &[0.0, 2.0]).unwrap() - log_p_at(&funnel, &[0.0, 0.0]).unwrap();
 //! assert!((difference + 2.0).abs() < 1e-12);
 //! ```
 
-use super::{EXACT, Hessian, check, eval_points};
-use crate::error::Error;
-use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use crate::workspace::Scratch;
+use super::check;
+use crate::prior::LOG_TAU;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::pointwise::{EXACT, Hessian, eval_points};
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 
 /// A normalised funnel. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -74,8 +76,8 @@ impl Target for Funnel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::targets::derivatives::{Uniform, all_at, check_derivatives};
-    use crate::targets::log_p_at;
+    use crate::densities::derivatives::{Uniform, all_at, check_derivatives};
+    use natmix::target::log_p_at;
 
     #[test]
     fn derivatives() {

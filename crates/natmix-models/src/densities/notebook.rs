@@ -13,7 +13,7 @@
 //! ```
 //!
 //! ```
-//! use natmix::targets::PriorTimesMixture;
+//! use natmix_models::densities::PriorTimesMixture;
 //!
 //! let target = PriorTimesMixture::two_wide();
 //! assert!((target.log_evidence() + 3.2456).abs() < 5e-5);
@@ -21,11 +21,12 @@
 //! assert!((weights[0] - 0.4004).abs() < 5e-5);
 //! ```
 
-use super::{EXACT, Hessian, NEGLIGIBLE_SHARE, add_gradient_spread, check, eval_points, shares_of};
-use crate::error::Error;
-use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use crate::workspace::Scratch;
+use super::{NEGLIGIBLE_SHARE, add_gradient_spread, check, shares_of};
+use crate::prior::LOG_TAU;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::pointwise::{EXACT, Hessian, eval_points};
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 
 /// A centred Gaussian prior times a mixture with diagonal covariances. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -163,8 +164,8 @@ impl Target for PriorTimesMixture {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::targets::derivatives::{Uniform, check_derivatives};
-    use crate::targets::log_p_at;
+    use crate::densities::derivatives::{Uniform, check_derivatives};
+    use natmix::target::log_p_at;
 
     fn three_dimensional() -> PriorTimesMixture {
         let means = [vec![1.0, 0.0, -1.0], vec![-0.5, 1.0, 0.5]];

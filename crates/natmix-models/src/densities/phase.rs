@@ -15,7 +15,8 @@
 //!
 //! ```
 //! use natmix::target::Target;
-//! use natmix::targets::{log_p_at, Phase};
+//! use natmix::target::log_p_at;
+//! use natmix_models::densities::Phase;
 //!
 //! let (cos, sin) = (vec![1.0], vec![0.0]);
 //! let phase = Phase::new(&[150e6], &cos, &sin, 0.5, [-100.0, 100.0], [-3.0, 3.0]).unwrap();
@@ -24,12 +25,13 @@
 //! assert_eq!(phase.unconstrained().unwrap().parameter_names(), ["tec", "const"]);
 //! ```
 
-use super::{EXACT, Hessian, check, eval_points};
-use crate::error::Error;
-use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use crate::transform::{Block, Constraint, Transformed};
-use crate::workspace::Scratch;
+use super::check;
+use crate::prior::LOG_TAU;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::pointwise::{EXACT, Hessian, eval_points};
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::transform::{Block, Constraint, Transformed};
 
 /// Radians times hertz by which a thousandth of a unit of electron content turns the phase.
 const TURN: f64 = -8.4479745e6;
@@ -137,8 +139,8 @@ impl Target for Phase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::targets::derivatives::{Uniform, check_derivatives};
-    use crate::targets::log_p_at;
+    use crate::densities::derivatives::{Uniform, check_derivatives};
+    use natmix::target::log_p_at;
 
     fn phase() -> Phase {
         let mut uniform = Uniform(8);

@@ -12,18 +12,20 @@
 //! are equally near; there the first of them counts.
 //!
 //! ```
-//! use natmix::targets::{log_p_at, PlanarRobot};
+//! use natmix::target::log_p_at;
+//! use natmix_models::densities::PlanarRobot;
 //!
 //! let robot = PlanarRobot::new(&[1.0, 1.0], 0.1, &[[2.0, 0.0]]).unwrap();
 //! let expected = -2.0 * (2.0 * std::f64::consts::PI).ln() - 2.0 * 0.1f64.ln();
 //! assert!((log_p_at(&robot, &[0.0, 0.0]).unwrap() - expected).abs() < 1e-12);
 //! ```
 
-use super::{EXACT, Hessian, check, eval_points};
-use crate::error::Error;
-use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use crate::workspace::Scratch;
+use super::check;
+use crate::prior::LOG_TAU;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::pointwise::{EXACT, Hessian, eval_points};
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 
 /// A planar robot arm, prior times likelihood with all constants. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -111,8 +113,8 @@ impl Target for PlanarRobot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::targets::derivatives::{Uniform, check_derivatives};
-    use crate::targets::log_p_at;
+    use crate::densities::derivatives::{Uniform, check_derivatives};
+    use natmix::target::log_p_at;
 
     #[test]
     fn derivatives() {

@@ -16,7 +16,7 @@
 //! A field that its kind does not know is an error, so that a misspelt one is noticed.
 //!
 //! ```
-//! use natmix::targets::Spec;
+//! use natmix_models::densities::Spec;
 //!
 //! let json = r#"{"kind": "funnel", "dim": 3, "sd0": 3.0, "log_evidence": 0.0, "init": {"mean": 0, "sd": 1}}"#;
 //! let spec = Spec::from_json(json).unwrap();
@@ -25,9 +25,9 @@
 //! ```
 
 use super::{BetaBinomial, DoubleBanana, Funnel, Phase, PlanarRobot, StudentMixture, check};
-use crate::error::Error;
-use crate::family::{Covariances, Mixture};
-use crate::target::Target;
+use natmix::Error;
+use natmix::family::{Covariances, Mixture};
+use natmix::target::Target;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

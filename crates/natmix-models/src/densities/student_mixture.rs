@@ -13,17 +13,19 @@
 //! `hess = sum_k r_k (hess log t_k + (g_k - g)(g_k - g)')`.
 //!
 //! ```
-//! use natmix::targets::{log_p_at, StudentMixture};
+//! use natmix::target::log_p_at;
+//! use natmix_models::densities::StudentMixture;
 //!
 //! // With two degrees of freedom the density at the centre is 1 / sqrt(8).
 //! let student = StudentMixture::new(2.0, &[1.0], &[vec![3.0]], &[vec![vec![1.0]]]).unwrap();
 //! assert!((log_p_at(&student, &[3.0]).unwrap() + 0.5 * 8f64.ln()).abs() < 1e-12);
 //! ```
 
-use super::{EXACT, Hessian, NEGLIGIBLE_SHARE, add_gradient_spread, check, eval_points, shares_of};
-use crate::error::Error;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use crate::workspace::Scratch;
+use super::{NEGLIGIBLE_SHARE, add_gradient_spread, check, shares_of};
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::pointwise::{EXACT, Hessian, eval_points};
+use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 
 /// A normalised mixture of Student t distributions. See the [module page](self).
 #[derive(Clone, Debug)]
@@ -202,9 +204,9 @@ fn ln_gamma_ratio(mut x: f64, h: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::LOG_TAU;
-    use crate::targets::derivatives::{Uniform, check_derivatives};
-    use crate::targets::log_p_at;
+    use crate::densities::derivatives::{Uniform, check_derivatives};
+    use crate::prior::LOG_TAU;
+    use natmix::target::log_p_at;
 
     fn two_in_three_dimensions() -> StudentMixture {
         let scales = [

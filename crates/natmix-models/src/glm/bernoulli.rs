@@ -1,6 +1,6 @@
 //! Logistic terms of a block of rows, written so that loops become vector code.
 
-use crate::targets::observations::Block;
+use crate::observations::Block;
 use pulp::{Simd, WithSimd};
 
 /// Factors `1 + exp(-|eta|) <= 2` that are multiplied before one logarithm is taken.

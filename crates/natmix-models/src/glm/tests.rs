@@ -1,7 +1,7 @@
 use super::bernoulli::exp_of_negative;
 use super::*;
-use crate::targets::log_p_at;
-use crate::testing::{CheckOptions, check_target};
+use natmix::target::log_p_at;
+use natmix::testing::{CheckOptions, check_target};
 
 fn data(rows: usize, d: usize) -> Vec<f64> {
     (0..rows * d).map(|i| (i as f64 * 1.7).sin()).collect()

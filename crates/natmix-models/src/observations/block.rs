@@ -2,9 +2,9 @@
 //!
 //! Curvatures are sums `sum_r c_r x_r x_r'` over a block: one matrix product.
 
-use crate::linalg::{self, Transpose};
-use crate::target::Shape;
-use crate::workspace::Scratch;
+use natmix::Scratch;
+use natmix::matrix::{self, Transpose};
+use natmix::target::Shape;
 
 /// Some rows, with the numbers that go with them.
 #[derive(Clone, Copy, Debug)]
@@ -48,13 +48,13 @@ impl Block<'_> {
                     out.iter_mut().zip(x).for_each(|(out, x)| *out += c * x * x);
                 }
             }
-            (Shape::Full, None) => linalg::product_bt(out, true, 1.0, self.x, self.x, (d, r, d)),
+            (Shape::Full, None) => matrix::product_bt(out, true, 1.0, self.x, self.x, (d, r, d)),
             (Shape::Full, Some(c)) => {
                 let mut scaled = scratch.take_used(d * r);
                 for ((row, x), scaled) in rows.zip(scaled.chunks_exact_mut(d)) {
                     scaled.iter_mut().zip(x).for_each(|(scaled, x)| *scaled = c[row] * x);
                 }
-                linalg::product_bt(out, true, 1.0, &scaled, self.x, (d, r, d));
+                matrix::product_bt(out, true, 1.0, &scaled, self.x, (d, r, d));
                 scratch.give(scaled);
             }
         }
@@ -63,7 +63,7 @@ impl Block<'_> {
     /// Predictors of the rows at `count` points of `features` coordinates: those of a point stand together.
     pub fn predictors(&self, points: &[f64], count: usize, out: &mut [f64]) {
         let (d, r) = (self.features, self.rows());
-        linalg::product(out, false, 1.0, self.x, Transpose::Yes, points, (r, d, count));
+        matrix::product(out, false, 1.0, self.x, Transpose::Yes, points, (r, d, count));
         if let Some(offset) = self.offset {
             for out in out.chunks_exact_mut(r) {
                 out.iter_mut().zip(offset).for_each(|(out, offset)| *out += offset);

@@ -4,7 +4,9 @@
 //!
 //! ```
 //! use natmix::target::TargetError;
-//! use natmix::targets::{Dataset, Glm, Likelihood, Observations, RowSource, Stored, log_p_at};
+//! use natmix::target::log_p_at;
+//! use natmix_models::glm::{Glm, Likelihood};
+//! use natmix_models::observations::{Dataset, Observations, RowSource, Stored};
 //!
 //! /// Records of a feature and an outcome that are worked out instead of kept.
 //! #[derive(Debug)]
@@ -26,9 +28,9 @@
 //! ```
 
 use super::{BLOCK, Block, Gathered, Observations, scale_of};
-use crate::error::Error;
-use crate::target::{Rows, TargetError};
-use crate::workspace::Scratch;
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::{Rows, TargetError};
 use std::fmt::Debug;
 use std::sync::Arc;
 

@@ -1,15 +1,15 @@
 //! Gauss-Newton matrices and empirical Fisher of a network: gradients of seeds, squared or multiplied out.
 //!
-//! A curvature is minus a sum of `+- v v'`, one `v` for each row and seed (see [`super::likelihood`]). Full matrices multiply
+//! A curvature is minus a sum of `+- v v'`, one `v` for each row and seed (see [`crate::likelihood`]). Full matrices multiply
 //! out the columns `v`; diagonals need only squares, which are one matrix product a layer.
 
 use super::Mlp;
-use super::likelihood::{Likelihood, RowsOf};
-use super::pass::{Pass, row_gradient};
-use crate::observations::Block;
+use crate::likelihood::{Likelihood, RowsOf};
+use crate::pass::{Pass, row_gradient};
 use natmix::Scratch;
 use natmix::matrix::product_bt;
 use natmix::target::{Curvature, CurvatureSums, Shape};
+use natmix_models::observations::Block;
 
 impl Mlp {
     /// Adds the curvature at point `i` to every sum, from a pass that went forward there.

@@ -1,8 +1,9 @@
 //! Derivatives of every likelihood and activation, against differences and against plain loops over examples.
 
 use super::*;
+use crate::{Activation, Likelihood};
 use natmix::target::CurvatureSums;
-use natmix::targets::log_p_at;
+use natmix::target::log_p_at;
 use natmix::testing::{CheckOptions, check_target};
 
 const LIKELIHOODS: [Likelihood; 3] =

@@ -8,8 +8,8 @@ use super::config::{CurvatureKind, Optimiser, StepNumbers, TrainConfig};
 use super::kernels::{self, Numbers, Overlap, Part};
 use super::noise::{BLOCK, Purpose, Stream};
 use super::spent::{Doing, Spent};
-use crate::linear::noise_prior;
-use crate::prior::LOG_TAU;
+use natmix_models::linear::noise_prior;
+use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
 use std::sync::Mutex;
 

@@ -160,7 +160,7 @@ pub(crate) fn square(out: &mut [f32], x: &[f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mlp::train::noise::Purpose;
+    use crate::train::noise::Purpose;
 
     #[test]
     fn steps_by_hand() {

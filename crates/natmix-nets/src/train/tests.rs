@@ -1,11 +1,11 @@
 //! Training: gradients against the target's, same bits for threads and resumes, overlap, errors.
 
 use super::*;
-use crate::mlp::{Activation, Likelihood, Mlp};
-use crate::observations::Observations;
+use crate::{Activation, Likelihood, Mlp};
 use component::{Batch, Component, Work};
 use natmix::Scratch;
 use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+use natmix_models::observations::Observations;
 
 const LIKELIHOODS: [Likelihood; 3] =
     [Likelihood::Bernoulli, Likelihood::Categorical { classes: 3 }, Likelihood::Gaussian];

@@ -4,7 +4,7 @@
 //! single point that cannot be evaluated. It is called from several threads at once.
 //!
 //! ```
-//! use natmix::targets::{log_p_at, ClosureTarget};
+//! use natmix::target::{log_p_at, ClosureTarget};
 //!
 //! let normal = ClosureTarget::new(2, |z, grad| {
 //!     if let Some(grad) = grad {
@@ -20,7 +20,7 @@
 //! assert_eq!(log_p_at(&checked.unwrap(), &[10.0]).unwrap_err().to_string(), "off the table");
 //! ```
 
-use super::{EXACT, check, eval_points};
+use super::pointwise::{EXACT, eval_points};
 use crate::error::Error;
 use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use crate::workspace::Scratch;
@@ -63,7 +63,10 @@ impl<'a> ClosureTarget<'a> {
         f: impl Fn(&[f64], Option<&mut [f64]>) -> V + Send + Sync + 'a,
     ) -> Result<Self, Error> {
         let log_p: PointFn<'a> = Box::new(move |z, grad| f(z, grad).into_result());
-        Ok(Self { dim: check::dim(dim)?, log_p, has_gradient: true, hessian: None, names: None })
+        if dim == 0 {
+            return Err(Error::InvalidInput("dim is 0, expected at least 1".into()));
+        }
+        Ok(Self { dim, log_p, has_gradient: true, hessian: None, names: None })
     }
 
     /// A target from `f(z)`, which returns `log p(z)` and knows no gradient.
@@ -84,7 +87,10 @@ impl<'a> ClosureTarget<'a> {
     /// Names the parameters, one for each coordinate.
     pub fn with_names<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Result<Self, Error> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        check::count("names", names.len(), self.dim)?;
+        if names.len() != self.dim {
+            let (found, expected) = (names.len(), self.dim);
+            return Err(Error::InvalidInput(format!("names: found {found}, expected {expected}")));
+        }
         self.names = Some(names);
         Ok(self)
     }
@@ -142,8 +148,8 @@ impl Target for ClosureTarget<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::targets::derivatives::{Uniform, check_derivatives};
-    use crate::targets::log_p_at;
+    use crate::target::log_p_at;
+    use crate::testing::{CheckOptions, check_target};
 
     /// `log p = -z0^4 - z0 z1 - z1^2`.
     fn quartic(z: &[f64], grad: Option<&mut [f64]>) -> f64 {
@@ -160,7 +166,8 @@ mod tests {
     #[test]
     fn derivatives() {
         let target = ClosureTarget::new(2, quartic).unwrap().with_hessian(quartic_hessian);
-        check_derivatives(&target, &Uniform(10).points(10, 2, 2.0), 1e-3);
+        let report = check_target(&target, &CheckOptions::default()).unwrap();
+        assert!(report.passed(), "{report}");
     }
 
     #[test]

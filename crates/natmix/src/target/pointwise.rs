@@ -1,53 +1,34 @@
-//! Analytic targets, targets made from closures, and the file format that describes them.
+//! Targets that are written down at one point: value, gradient and Hessian there become what [`Target::eval`] owes its caller.
 //!
-//! Every target here is evaluated point by point, with the value, its gradient and its Hessian; one shared
-//! loop turns these into what [`Target::eval`] owes its caller, in particular the sums
-//! `sums[c] = sum_i weights[c, i] * hess log p(z_i)`.
-//!
-//! A point where the value, the gradient or the Hessian is not finite adds nothing to any sum; if its value
-//! alone was finite, it becomes NaN, so that the caller leaves the point out everywhere.
+//! One shared loop makes the sums `sums[c] = sum_i weights[c, i] * hess log p(z_i)` of them. A point where the value, the
+//! gradient or the Hessian is not finite adds nothing to any sum; if its value alone was finite, it becomes NaN, so that
+//! the caller leaves the point out everywhere.
 //!
 //! ```
-//! use natmix::targets::{log_p_at, Funnel};
+//! use natmix::target::pointwise::{EXACT, Hessian, eval_points};
+//! use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError, log_p_at};
+//! use natmix::Scratch;
 //!
-//! let funnel = Funnel::new(3, 2.0).unwrap();
-//! let expected = -1.5 * (2.0 * std::f64::consts::PI).ln() - 2f64.ln();
-//! assert!((log_p_at(&funnel, &[0.0; 3]).unwrap() - expected).abs() < 1e-12);
+//! struct Parabola;
+//! impl Target for Parabola {
+//!     fn dim(&self) -> usize { 1 }
+//!     fn curvatures(&self) -> &[(Curvature, Shape)] { EXACT }
+//!     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+//!         eval_points(1, z, out, scratch, |z, grad, hess| {
+//!             if let Some(grad) = grad { grad[0] = -z[0]; }
+//!             if let Some(hess) = hess { hess.add(0, 0, -1.0); }
+//!             Ok(-0.5 * z[0] * z[0])
+//!         })
+//!     }
+//! }
+//! assert_eq!(log_p_at(&Parabola, &[2.0]).unwrap(), -2.0);
 //! ```
-
-pub mod beta_binomial;
-mod check;
-pub mod closure;
-#[cfg(test)]
-pub(crate) mod derivatives;
-pub mod double_banana;
-pub mod funnel;
-pub mod glm;
-pub mod notebook;
-pub mod observations;
-pub mod phase;
-pub mod planar_robot;
-pub mod prior;
-pub mod spec;
-pub mod student_mixture;
-
-pub use beta_binomial::BetaBinomial;
-pub use closure::{ClosureTarget, ClosureValue};
-pub use double_banana::DoubleBanana;
-pub use funnel::Funnel;
-pub use glm::{Glm, Likelihood};
-pub use notebook::PriorTimesMixture;
-pub use observations::{Block, Dataset, Observations, RowSource, Stored};
-pub use phase::Phase;
-pub use planar_robot::PlanarRobot;
-pub use spec::{Init, Kind, Spec};
-pub use student_mixture::StudentMixture;
 
 use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// What a target with a Hessian of its own answers to [`Target::curvatures`].
-pub(crate) const EXACT: &[(Curvature, Shape)] = &[(Curvature::Exact, Shape::Diag), (Curvature::Exact, Shape::Full)];
+pub const EXACT: &[(Curvature, Shape)] = &[(Curvature::Exact, Shape::Diag), (Curvature::Exact, Shape::Full)];
 
 /// `log p` at the single point `z`, for checks and examples; fits evaluate many points in one call.
 pub fn log_p_at(target: &dyn Target, z: &[f64]) -> Result<f64, TargetError> {
@@ -64,7 +45,7 @@ fn check_dim(dim: usize, found: usize) -> Result<(), TargetError> {
 
 /// The Hessian at one point, or its diagonal: what is added off the diagonal of a diagonal one is dropped.
 #[derive(Debug)]
-pub(crate) struct Hessian<'a> {
+pub struct Hessian<'a> {
     shape: Shape,
     dim: usize,
     entries: &'a mut [f64],
@@ -72,7 +53,7 @@ pub(crate) struct Hessian<'a> {
 
 impl Hessian<'_> {
     /// Adds `x` at `(i, j)` and, off the diagonal, at `(j, i)`.
-    pub(crate) fn add(&mut self, i: usize, j: usize, x: f64) {
+    pub fn add(&mut self, i: usize, j: usize, x: f64) {
         match self.shape {
             Shape::Diag if i == j => self.entries[i] += x,
             Shape::Diag => {}
@@ -86,7 +67,7 @@ impl Hessian<'_> {
     }
 
     /// Adds `factor * u u'`.
-    pub(crate) fn add_outer(&mut self, factor: f64, u: &[f64]) {
+    pub fn add_outer(&mut self, factor: f64, u: &[f64]) {
         match self.shape {
             Shape::Diag => self.entries.iter_mut().zip(u).for_each(|(entry, u)| *entry += factor * u * u),
             Shape::Full => {
@@ -98,7 +79,7 @@ impl Hessian<'_> {
     }
 
     /// Adds `factor * matrix`, a whole symmetric one.
-    pub(crate) fn add_matrix(&mut self, factor: f64, matrix: &[f64]) {
+    pub fn add_matrix(&mut self, factor: f64, matrix: &[f64]) {
         // The diagonal of a row-major matrix lies `dim + 1` numbers apart.
         let stride = if self.shape == Shape::Diag { self.dim + 1 } else { 1 };
         self.entries.iter_mut().zip(matrix.iter().step_by(stride)).for_each(|(entry, x)| *entry += factor * x);
@@ -107,7 +88,7 @@ impl Hessian<'_> {
 
 /// Evaluates a target from `at(z, grad, hess)`, which returns `log p` at one point and, where asked, writes the
 /// gradient and adds up the Hessian; both start at zero. The Hessian is not asked for where all weights are zero.
-pub(crate) fn eval_points(
+pub fn eval_points(
     dim: usize,
     z: Points<'_>,
     out: EvalOut<'_>,
@@ -157,42 +138,6 @@ pub(crate) fn eval_points(
     Ok(())
 }
 
-/// Turns the terms `log w_k p_k(z)` into the shares `w_k p_k(z) / p(z)` and returns `log p(z)`.
-///
-/// Where every term is minus infinity so is the result, and the shares are zero.
-pub(crate) fn shares_of(log_terms: &mut [f64]) -> f64 {
-    let largest = log_terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if !largest.is_finite() {
-        // `f64::max` passes over NaN; the sum does not.
-        let log_p = log_terms.iter().sum();
-        log_terms.fill(0.0);
-        return log_p;
-    }
-    let mut total = 0.0;
-    for term in log_terms.iter_mut() {
-        *term = (*term - largest).exp();
-        total += *term;
-    }
-    log_terms.iter_mut().for_each(|term| *term /= total);
-    largest + total.ln()
-}
-
-/// Adds what the spread of the components' gradients `g_k` gives to a mixture's Hessian,
-/// `sum_k r_k (g_k - g)(g_k - g)'` with `g = sum_k r_k g_k`. Overwrites each `g_k` by `g_k - g`.
-///
-/// The centred form keeps its sign and its digits where one component has all of the share.
-pub(crate) fn add_gradient_spread(shares: &[f64], component_grads: &mut [f64], grad: &[f64], hess: &mut Hessian<'_>) {
-    for (&share, component_grad) in shares.iter().zip(component_grads.chunks_exact_mut(grad.len())) {
-        if share > NEGLIGIBLE_SHARE {
-            component_grad.iter_mut().zip(grad).for_each(|(g_k, g)| *g_k -= g);
-            hess.add_outer(share, component_grad);
-        }
-    }
-}
-
-/// A component with a smaller share of a point changes no digit of that point's derivatives.
-pub(crate) const NEGLIGIBLE_SHARE: f64 = 1e-30;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,24 +184,14 @@ mod tests {
 
     #[test]
     fn wrong_dimension_and_missing_curvature_are_errors() {
-        let funnel = Funnel::new(3, 1.0).unwrap();
-        let message = log_p_at(&funnel, &[0.0; 2]).unwrap_err().to_string();
+        let flat = crate::target::ClosureTarget::density_only(3, |_| 0.0).unwrap().with_hessian(|_, _| {});
+        let message = log_p_at(&flat, &[0.0; 2]).unwrap_err().to_string();
         assert_eq!(message, "points have 2 coordinates, the target has 3");
         let (mut log_p, mut sums) = ([0.0], [0.0; 3]);
         let kind = Curvature::GaussNewton;
         let curv = CurvatureSums { kind, shape: Shape::Diag, weights: &[1.0], sums: &mut sums };
         let out = EvalOut { log_p: &mut log_p, grad: None, curv: Some(curv) };
-        let result = funnel.eval(Rows::All, Points::new(&[0.0; 3], 3), out, &mut Scratch::default());
+        let result = flat.eval(Rows::All, Points::new(&[0.0; 3], 3), out, &mut Scratch::default());
         assert_eq!(result.unwrap_err().to_string(), "this target has no gauss-newton curvature, only exact");
-    }
-
-    #[test]
-    fn shares_survive_extreme_terms() {
-        let mut terms = [-2000.0, -2000.0, f64::NEG_INFINITY];
-        assert!((shares_of(&mut terms) - (-2000.0 + 2f64.ln())).abs() < 1e-12);
-        assert_eq!(terms, [0.5, 0.5, 0.0]);
-        assert_eq!(shares_of(&mut [f64::NEG_INFINITY; 2]), f64::NEG_INFINITY);
-        assert!(shares_of(&mut [0.0, f64::NAN, -1.0]).is_nan());
-        assert!(shares_of(&mut [f64::NAN, f64::NEG_INFINITY]).is_nan());
     }
 }

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use natmix::choices::About;
-use natmix_report::settings::Settings;
+use natmix_app::settings::Settings;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

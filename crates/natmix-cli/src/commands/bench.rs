@@ -1,0 +1,27 @@
+//! `natmix bench`: the automatic mixture against figures to beat, every seed.
+
+use crate::args::BenchArgs;
+use crate::output;
+use crate::settings::named;
+use anyhow::{Context, Result};
+use natmix_experiments::bench::{self, Options, Outcome};
+use std::process::ExitCode;
+
+/// Runs the command.
+pub fn run(args: &BenchArgs) -> Result<ExitCode> {
+    let data = std::env::var_os("NATMIX_DATA")
+        .context("NATMIX_DATA is not set: it names the folder with targets/*.json and targets/*_design.csv")?;
+    let options = Options {
+        data: data.into(),
+        targets: args.targets.clone(),
+        max_evals: args.max_evals,
+        seeds: args.seeds,
+        threads: args.threads,
+    };
+    let mut say = |text: &str| if args.json { Ok(()) } else { output::print(text) };
+    let outcomes = bench::run(&options, &mut say).map_err(named)?;
+    if args.json {
+        output::print(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?;
+    }
+    Ok(if outcomes.iter().any(Outcome::failed) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
