@@ -4,15 +4,13 @@
 //! a product with `L'` and a draw is a solve with it: no inverse is ever formed.
 
 pub(crate) mod block;
-pub mod diag;
-pub mod full;
+pub mod covariance;
 pub mod gaussian;
 pub mod mixture;
 pub mod modes;
 
 pub(crate) use block::Block;
-pub use diag::Diag;
-pub use full::Full;
+pub use covariance::{Diag, Full};
 pub(crate) use gaussian::identity;
 pub use gaussian::{Gaussian, Precision};
 pub use mixture::{Covariances, Mixture};
