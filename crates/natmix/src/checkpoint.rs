@@ -141,7 +141,7 @@ struct HistoryOutline {
 fn carried_lens(config: &Config, dim: usize) -> (usize, usize) {
     match config.rule {
         Rule::Momentum => (dim, 0),
-        Rule::Adam => (0, 1 + dim + config.covariance.len(dim)),
+        Rule::Adam => (0, 1 + dim + config.covariance.curvature_shape().len(dim)),
         _ => (0, 0),
     }
 }

@@ -12,9 +12,9 @@ use crate::config::Config;
 use crate::draws::Plan;
 use crate::error::Error;
 use crate::estimate::Trick;
+use crate::family::CovarianceKind;
 use crate::method::Method;
 use crate::rule::Rule;
-use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 
 /// Dimension up to which covariances are full by default.
@@ -136,9 +136,9 @@ impl Choices {
         };
         let base = Config::new(method);
         let covariance = match &self.covariance[..] {
-            "auto" if base.covariance == Shape::Diag || dim > FULL_UP_TO => Shape::Diag,
-            "auto" => Shape::Full,
-            name => by_name("covariance", name, &[("full", Shape::Full), ("diag", Shape::Diag)])?,
+            "auto" if base.covariance == CovarianceKind::Diag || dim > FULL_UP_TO => CovarianceKind::Diag,
+            "auto" => CovarianceKind::Full,
+            name => by_name("covariance", name, &[("full", CovarianceKind::Full), ("diag", CovarianceKind::Diag)])?,
         };
         let components = match &self.components[..] {
             "auto" if method == Method::Auto => 0,
@@ -162,7 +162,8 @@ impl Choices {
         };
         // Whole frames of cubature are exact on cubics.
         let frame = 2 * dim.max(1);
-        let by_default = if covariance == Shape::Full { frame * FEWEST_DRAWS.div_ceil(frame) } else { FEWEST_DRAWS };
+        let by_default =
+            if covariance == CovarianceKind::Full { frame * FEWEST_DRAWS.div_ceil(frame) } else { FEWEST_DRAWS };
         let by_default = if draws == Plan::Cubature { by_default } else { base.draws_per_component };
         let config = Config {
             components,
@@ -212,11 +213,11 @@ mod tests {
     fn auto_depends_on_the_target() {
         let auto = Choices::default();
         let many = auto.config(&About { dim: 25, ..About::default() }).unwrap();
-        assert_eq!((many.method, many.components, many.covariance), (Method::Auto, 0, Shape::Full));
+        assert_eq!((many.method, many.components, many.covariance), (Method::Auto, 0, CovarianceKind::Full));
         let about =
             About { dim: 400, rows: Some(1_000_000), one_mode: true, init: (&[2.0], &[3.0]), ..About::default() };
         let one = auto.config(&about).unwrap();
-        assert_eq!((one.covariance, one.diagnostic_draws), (Shape::Diag, 1_000));
+        assert_eq!((one.covariance, one.diagnostic_draws), (CovarianceKind::Diag, 1_000));
         assert_eq!((one.method, one.components), (Method::ComponentDraws, 1));
         let few = auto.config(&About { rows: Some(1_000), ..about }).unwrap();
         assert_eq!((few.method, few.components), (Method::Auto, 0));

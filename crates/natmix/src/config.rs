@@ -9,9 +9,9 @@
 use crate::draws::{DrawPlan, Plan, Radius};
 use crate::error::Error;
 use crate::estimate::{Estimator, Trick};
+use crate::family::CovarianceKind;
 use crate::method::Method;
 use crate::rule::{Rule, WeightRule, trust_region};
-use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 
 /// Most components, draws a component, and draws for diagnostics.
@@ -35,8 +35,8 @@ pub struct Config {
     pub method: Method,
     /// Number of components; zero lets `auto` choose.
     pub components: usize,
-    /// Shape of the covariances.
-    pub covariance: Shape,
+    /// Kind of the covariances.
+    pub covariance: CovarianceKind,
     /// Whether points come from the mixture or from each component.
     pub source: Source,
     /// Draw plan.
@@ -106,7 +106,7 @@ impl Config {
         let base = Self {
             method,
             components: 1,
-            covariance: Shape::Full,
+            covariance: CovarianceKind::Full,
             source: Source::Component,
             draws: Plan::Cubature,
             radius: Radius::Random,
@@ -211,7 +211,7 @@ impl Config {
         if score && self.source != Source::Mixture {
             return fail("source", "the score estimator draws from the mixture".into());
         }
-        if self.rule == Rule::Momentum && self.covariance != Shape::Diag {
+        if self.rule == Rule::Momentum && self.covariance != CovarianceKind::Diag {
             return fail("rule", "momentum needs diagonal covariances (`covariance = \"diag\"`)".into());
         }
         if self.estimator == Estimator::Score && self.plan().count(self.draws_per_component) < 2 {

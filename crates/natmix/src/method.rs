@@ -4,8 +4,8 @@ use crate::config::{Config, Source};
 use crate::draws::Plan;
 use crate::error::Error;
 use crate::estimate::Estimator;
+use crate::family::CovarianceKind;
 use crate::rule::Rule;
-use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -70,7 +70,7 @@ impl Method {
             Method::Ngvi => Config { rule: Rule::Plain, rate: 0.1, ..base },
             Method::Von => Config { estimator: Estimator::Exact, rule: Rule::Plain, ..base },
             Method::Vogn => Config {
-                covariance: Shape::Diag,
+                covariance: CovarianceKind::Diag,
                 estimator: Estimator::EmpiricalFisher,
                 rule: Rule::Momentum,
                 rate: 0.1,

@@ -2,9 +2,8 @@
 
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
-use natmix::family::{Covariances, Mixture};
+use natmix::family::{CovarianceKind, Covariances, Mixture};
 use natmix::rule::{Rule, WeightRule};
-use natmix::target::Shape;
 use natmix::targets::PriorTimesMixture;
 use natmix::{Config, Fit, Method};
 
@@ -37,7 +36,7 @@ fn quadrature_agrees_with_the_formula_for_gaussians() {
 fn notebook_settings(seed: u64, draws: Plan) -> Config {
     Config {
         components: 2,
-        covariance: Shape::Diag,
+        covariance: CovarianceKind::Diag,
         draws,
         draws_per_component: 10,
         estimator: Estimator::Exact,

@@ -19,7 +19,7 @@
 use super::{EXACT, Hessian, check, eval_points};
 use crate::autodiff::special::{digamma, ln_gamma, trigamma};
 use crate::error::Error;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// Above this times `n + 1` differences of `log Gamma` lose their digits, and three terms of a series have them all.
@@ -102,7 +102,7 @@ impl Target for BetaBinomial {
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(2, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

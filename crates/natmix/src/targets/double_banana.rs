@@ -20,7 +20,7 @@
 use super::{EXACT, Hessian, check, eval_points};
 use crate::error::Error;
 use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// The double banana, prior times likelihood with all constants. See the [module page](self).
@@ -74,7 +74,7 @@ impl Target for DoubleBanana {
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(2, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }
@@ -107,7 +107,12 @@ mod tests {
     fn the_singular_point_spoils_no_other() {
         let points = [1.0, 1.0, 0.5, 0.5];
         let (mut log_p, mut grad, mut sums) = ([0.0; 2], [0.0; 4], [0.0; 4]);
-        let curv = CurvatureSums { kind: Curvature::Exact, shape: Shape::Full, weights: &[1.0, 1.0], sums: &mut sums };
+        let curv = CurvatureSums {
+            kind: Curvature::Exact,
+            shape: CurvatureShape::Full,
+            weights: &[1.0, 1.0],
+            sums: &mut sums,
+        };
         let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: Some(curv) };
         banana().eval(Rows::All, Points::new(&points, 2), out, &mut Scratch::default()).unwrap();
         let (value, grad_alone, hess_alone) = all_at(&banana(), &points[2..]);

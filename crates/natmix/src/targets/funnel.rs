@@ -18,7 +18,7 @@
 use super::{EXACT, Hessian, check, eval_points};
 use crate::error::Error;
 use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// A normalised funnel. See the [module page](self).
@@ -66,7 +66,7 @@ impl Target for Funnel {
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(self.dim, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

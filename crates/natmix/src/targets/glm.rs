@@ -25,7 +25,7 @@ use crate::autodiff::special::ln_gamma;
 use crate::error::Error;
 use crate::family::LOG_TAU;
 use crate::linalg::{self, Transpose};
-use crate::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 use bernoulli::Bernoulli;
 use pulp::Arch;
@@ -231,15 +231,15 @@ impl Target for Glm {
         true
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         use Curvature::{EmpiricalFisher, Exact, GaussNewton};
         &[
-            (Exact, Shape::Full),
-            (Exact, Shape::Diag),
-            (GaussNewton, Shape::Full),
-            (GaussNewton, Shape::Diag),
-            (EmpiricalFisher, Shape::Full),
-            (EmpiricalFisher, Shape::Diag),
+            (Exact, CurvatureShape::Full),
+            (Exact, CurvatureShape::Diag),
+            (GaussNewton, CurvatureShape::Full),
+            (GaussNewton, CurvatureShape::Diag),
+            (EmpiricalFisher, CurvatureShape::Full),
+            (EmpiricalFisher, CurvatureShape::Diag),
         ]
     }
 
@@ -264,7 +264,7 @@ impl Target for Glm {
         }
         let scale = self.data.scale(rows);
         self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch))?;
-        if let Some(curv) = out.curv.filter(|curv| curv.shape == Shape::Full) {
+        if let Some(curv) = out.curv.filter(|curv| curv.shape == CurvatureShape::Full) {
             let d = self.dim();
             curv.sums.chunks_exact_mut(d * d).for_each(|sum| linalg::symmetrise(sum, d));
         }

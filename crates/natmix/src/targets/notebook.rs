@@ -24,7 +24,7 @@
 use super::{EXACT, Hessian, NEGLIGIBLE_SHARE, add_gradient_spread, check, eval_points, shares_of};
 use crate::error::Error;
 use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// A centred Gaussian prior times a mixture with diagonal covariances. See the [module page](self).
@@ -155,7 +155,7 @@ impl Target for PriorTimesMixture {
         scratch.give(buffer);
         result
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

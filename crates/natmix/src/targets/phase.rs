@@ -27,7 +27,7 @@
 use super::{EXACT, Hessian, check, eval_points};
 use crate::error::Error;
 use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::transform::{Block, Constraint, Transformed};
 use crate::workspace::Scratch;
 
@@ -129,7 +129,7 @@ impl Target for Phase {
     fn eval(&self, _: Rows<'_>, x: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(2, x, out, scratch, |x, grad, hess| Ok(self.at(x, grad, hess)))
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

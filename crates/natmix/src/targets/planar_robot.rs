@@ -22,7 +22,7 @@
 use super::{EXACT, Hessian, check, eval_points};
 use crate::error::Error;
 use crate::family::LOG_TAU;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// A planar robot arm, prior times likelihood with all constants. See the [module page](self).
@@ -103,7 +103,7 @@ impl Target for PlanarRobot {
         scratch.give(tails);
         result
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

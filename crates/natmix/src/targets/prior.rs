@@ -8,7 +8,7 @@
 
 use crate::error::Error;
 use crate::family::LOG_TAU;
-use crate::target::{EvalOut, Points, Shape};
+use crate::target::{CurvatureShape, EvalOut, Points};
 
 /// Whether `sd` can be a standard deviation: a square that over- or underflows is no variance.
 pub fn usable_sd(sd: f64) -> bool {
@@ -63,7 +63,7 @@ impl Prior {
         }
         if let Some(curv) = &mut out.curv {
             curv.sums.fill(0.0);
-            let step = if curv.shape == Shape::Full { d + 1 } else { 1 };
+            let step = if curv.shape == CurvatureShape::Full { d + 1 } else { 1 };
             // No points, no sums.
             let sums = curv.sums.chunks_exact_mut(curv.shape.len(d)).zip(curv.weights.chunks_exact(n.max(1)));
             for (sum, weights) in sums {

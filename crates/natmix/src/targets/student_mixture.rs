@@ -22,7 +22,7 @@
 
 use super::{EXACT, Hessian, NEGLIGIBLE_SHARE, add_gradient_spread, check, eval_points, shares_of};
 use crate::error::Error;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// A normalised mixture of Student t distributions. See the [module page](self).
@@ -151,7 +151,7 @@ impl Target for StudentMixture {
         scratch.give(buffer);
         result
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }
