@@ -5,7 +5,7 @@
 
 use crate::arrays::{numbers, slice, tuple};
 use natmix::Scratch;
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
 use pyo3::intern;
@@ -31,7 +31,7 @@ pub struct Callable {
     pub function: Py<PyAny>,
     /// Gives the curvature of each point; without it, the function's third return does.
     pub curvature: Option<Py<PyAny>>,
-    pub curvatures: Vec<(Curvature, Shape)>,
+    pub curvatures: Vec<(Curvature, CurvatureShape)>,
     /// The variables of the caller's context, so that the function sees them in whatever thread it runs.
     pub context: Py<PyAny>,
     /// Whether some thread is in that context.
@@ -140,13 +140,13 @@ impl Callable {
     /// Curvature of each point, or weighted sums of it.
     fn sum(&self, hess: &Bound<'_, PyAny>, n: usize, request: CurvatureSums<'_>) -> PyResult<()> {
         let d = self.dim;
-        let full = self.curvatures.contains(&(Curvature::Exact, Shape::Full));
+        let full = self.curvatures.contains(&(Curvature::Exact, CurvatureShape::Full));
         let shape: &[usize] = if full { &[n, d, d] } else { &[n, d] };
         let hess = numbers(hess, "hessian", shape)?;
         let hess = slice(&hess)?;
         let width = request.shape.len(d);
         let matrix = |i: usize| {
-            let stride = if full && request.shape == Shape::Diag { d + 1 } else { 1 };
+            let stride = if full && request.shape == CurvatureShape::Diag { d + 1 } else { 1 };
             let each = if full { d * d } else { d };
             hess[i * each..(i + 1) * each].iter().step_by(stride)
         };
@@ -186,7 +186,7 @@ impl Target for Callable {
         self.gradient != Gradient::None
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         &self.curvatures
     }
 

@@ -3,8 +3,7 @@
 use crate::arrays::{doubles, in_pool, matrices, numbers, points, rows, slice, vector};
 use crate::errors::raise;
 use crate::target::Target;
-use natmix::family::{Gaussian, Precision};
-use natmix::target::Shape;
+use natmix::family::{AnyCovariance, CovarianceKind, Gaussian};
 use numpy::{PyArray1, PyArray2, PyArray3, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -41,7 +40,7 @@ impl Mixture {
         let weights = numbers(&weights, "weights", &[k])?;
         let parts = slice(&means)?.chunks_exact(d.max(1)).zip(slice(&covariances)?.chunks_exact(each.max(1)));
         let components = parts.enumerate().map(|(component, (mean, covariance))| {
-            let precision = Precision::from_covariance(d, covariance.to_vec()).map_err(|pivot| {
+            let precision = AnyCovariance::from_covariance(d, covariance.to_vec()).map_err(|pivot| {
                 raise(natmix::Error::NotPositiveDefinite { component, what: "the covariance", pivot })
             })?;
             Ok(Gaussian::new(mean.to_vec(), precision))
@@ -59,7 +58,7 @@ impl Mixture {
     /// Whether covariances are full matrices.
     #[getter]
     fn full(&self) -> bool {
-        self.0.shape() == Shape::Full
+        self.0.covariance_kind() == CovarianceKind::Full
     }
 
     #[getter]

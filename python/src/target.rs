@@ -4,7 +4,7 @@ use crate::arrays::{in_pool, points, rows, slice, vector};
 use crate::callable::{Callable, Gradient};
 use crate::compiled::Compiled;
 use crate::errors::{in_python, raise};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows};
 use natmix_app::describe;
 use natmix_app::networks::data::Data;
 use natmix_app::networks::engine;
@@ -136,8 +136,8 @@ impl Target {
         };
         let curvatures = match curvature {
             None => Vec::new(),
-            Some("diag") => vec![(Curvature::Exact, Shape::Diag)],
-            Some(_) => vec![(Curvature::Exact, Shape::Full), (Curvature::Exact, Shape::Diag)],
+            Some("diag") => vec![(Curvature::Exact, CurvatureShape::Diag)],
+            Some(_) => vec![(Curvature::Exact, CurvatureShape::Full), (Curvature::Exact, CurvatureShape::Diag)],
         };
         let abort = Arc::new(AtomicBool::new(false));
         let (dim, curvature) = (names.len(), curvature_function);

@@ -3,8 +3,8 @@
 pub mod mlp;
 
 use natmix::config::{About, Overrides};
+use natmix::family::CovarianceKind;
 use natmix::family::Mixture;
-use natmix::target::Shape;
 use natmix::{Config, Error, Method};
 use natmix_models::{DesignOptions, OutcomeKind};
 use serde::{Deserialize, Serialize};
@@ -239,7 +239,7 @@ impl Settings {
 
 /// Changes the settings of the engine so that they go with a start. Only the automatic mixture may leave its number of components.
 pub fn start_at(config: &mut Config, start: &Mixture) {
-    config.covariance = start.shape();
+    config.covariance = start.covariance_kind();
     if config.method() != Method::Auto {
         *config = std::mem::take(config).with_components(start.len());
     }
@@ -262,8 +262,8 @@ fn check_size(config: &Config, dim: usize) -> Result<(), Error> {
         return refuse("components", problem);
     }
     let numbers = |each: usize| components.saturating_mul(each);
-    if numbers(covariance.len(dim)) > MOST_NUMBERS {
-        let try_diag = if covariance == Shape::Full { ", or covariance diag" } else { "" };
+    if numbers(covariance.curvature_shape().len(dim)) > MOST_NUMBERS {
+        let try_diag = if covariance == CovarianceKind::Full { ", or covariance diag" } else { "" };
         let problem = format!("{components} in dimension {dim} do not fit into memory: take fewer{try_diag}");
         return refuse("components", problem);
     }

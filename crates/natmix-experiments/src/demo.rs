@@ -14,9 +14,9 @@ use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{Grid, Measured};
 use natmix::draws::Plan;
-use natmix::family::{Gaussian, Mixture};
+use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::rule::Rule;
-use natmix::target::{Shape, Target};
+use natmix::target::Target;
 use natmix::{Config, Fit, Method, Parts};
 use natmix_app::networks::engine::random_start;
 use natmix_models::Observations;
@@ -120,7 +120,8 @@ impl Set {
         bar.set_message(format!("{}: {MOST_COMPONENTS} starts", self.title));
         let fit_alone = |place: u64| -> Result<(f64, Gaussian)> {
             // Another stream for each place, whatever the seed.
-            let start = random_start(1, Shape::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
+            let start =
+                random_start(1, CovarianceKind::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
             let config = Config {
                 max_iterations: ALONE,
                 diagnostic_draws: 3_000,
@@ -167,7 +168,7 @@ impl Set {
         let network = Mlp::new(network, self.train.clone(), &[1.0])?;
         for components in 1..=MOST_COMPONENTS {
             bar.set_message(format!("{}: K = {components}", self.title));
-            let start = random_start(components, Shape::Full, network.dim(), START_SPREAD, seed)?;
+            let start = random_start(components, CovarianceKind::Full, network.dim(), START_SPREAD, seed)?;
             let config = Config {
                 max_iterations: PAPER_EPOCHS * self.train.rows().div_ceil(PAPER_BATCH) as u64,
                 tolerance: f64::MIN_POSITIVE,

@@ -28,7 +28,7 @@ use natmix::Error;
 use natmix::Scratch;
 use natmix::autodiff::special::ln_gamma;
 use natmix::matrix::{self, Transpose};
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use pulp::Arch;
 use std::borrow::Cow;
 
@@ -232,15 +232,15 @@ impl Target for Glm {
         true
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         use Curvature::{EmpiricalFisher, Exact, GaussNewton};
         &[
-            (Exact, Shape::Full),
-            (Exact, Shape::Diag),
-            (GaussNewton, Shape::Full),
-            (GaussNewton, Shape::Diag),
-            (EmpiricalFisher, Shape::Full),
-            (EmpiricalFisher, Shape::Diag),
+            (Exact, CurvatureShape::Full),
+            (Exact, CurvatureShape::Diag),
+            (GaussNewton, CurvatureShape::Full),
+            (GaussNewton, CurvatureShape::Diag),
+            (EmpiricalFisher, CurvatureShape::Full),
+            (EmpiricalFisher, CurvatureShape::Diag),
         ]
     }
 
@@ -265,7 +265,7 @@ impl Target for Glm {
         }
         let scale = self.data.scale(rows);
         self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch))?;
-        if let Some(curv) = out.curv.filter(|curv| curv.shape == Shape::Full) {
+        if let Some(curv) = out.curv.filter(|curv| curv.shape == CurvatureShape::Full) {
             let d = self.dim();
             curv.sums.chunks_exact_mut(d * d).for_each(|sum| matrix::symmetrise(sum, d));
         }

@@ -30,7 +30,7 @@ use crate::normal_equations::{NormalEquations, weigh_residuals};
 use crate::observations::{ALL_CURVATURES, Block, Dataset};
 use crate::prior::{LOG_TAU, Prior, spread, usable_sd};
 use natmix::matrix::{Transpose, product, symmetrise};
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 
 /// Scale of the half-Cauchy prior of the noise.
@@ -112,7 +112,7 @@ impl Linear {
             Some(equations) if matches!(rows, Rows::All) && fisher.is_none() => {
                 let slopes = want_slopes.then_some(&mut sums.slopes[..]);
                 equations.at(&points.coefficients, &mut sums.rss, slopes, scratch);
-                let step = if gram_shape == Some(Shape::Diag) { d + 1 } else { 1 };
+                let step = if gram_shape == Some(CurvatureShape::Diag) { d + 1 } else { 1 };
                 sums.gram.iter_mut().zip(equations.gram.iter().step_by(step)).for_each(|(mine, a)| *mine = *a);
                 sums.total_weight = equations.total_weight;
             }
@@ -205,10 +205,10 @@ impl Fisher<'_, '_> {
 }
 
 /// Takes `factor * gram` from the part of `sum` that belongs to the first `d` coordinates.
-fn subtract_coefficients(sum: &mut [f64], shape: Shape, d: usize, gram: &[f64], factor: f64) {
+fn subtract_coefficients(sum: &mut [f64], shape: CurvatureShape, d: usize, gram: &[f64], factor: f64) {
     let stride = match shape {
-        Shape::Diag => sum.len(),
-        Shape::Full => sum.len().isqrt(),
+        CurvatureShape::Diag => sum.len(),
+        CurvatureShape::Full => sum.len().isqrt(),
     };
     for (sum, gram) in sum.chunks_exact_mut(stride).zip(gram.chunks_exact(d)) {
         sum.iter_mut().zip(gram).for_each(|(s, g)| *s -= factor * g);
@@ -216,8 +216,8 @@ fn subtract_coefficients(sum: &mut [f64], shape: Shape, d: usize, gram: &[f64], 
 }
 
 /// Takes from `sum` what the log noise, the coordinate after the `d` coefficients, has with them and with itself.
-fn subtract_noise(sum: &mut [f64], shape: Shape, d: usize, crossed: &[f64], factor: f64, own: f64) {
-    if shape == Shape::Full {
+fn subtract_noise(sum: &mut [f64], shape: CurvatureShape, d: usize, crossed: &[f64], factor: f64, own: f64) {
+    if shape == CurvatureShape::Full {
         for (j, x) in crossed.iter().enumerate() {
             sum[j * (d + 1) + d] -= factor * x;
             sum[d * (d + 1) + j] -= factor * x;
@@ -246,7 +246,7 @@ impl Target for Linear {
         self.noise_sd.is_some()
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         ALL_CURVATURES
     }
 
@@ -312,7 +312,7 @@ impl Target for Linear {
             for (sum, weights) in of_sets {
                 let factor = scale * weights.iter().zip(&points.prec).map(|(w, prec)| w * prec).sum::<f64>();
                 subtract_coefficients(sum, curv.shape, d, &sums.gram, factor);
-                if curv.shape == Shape::Full {
+                if curv.shape == CurvatureShape::Full {
                     symmetrise(sum, dim);
                 }
             }

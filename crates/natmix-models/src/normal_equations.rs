@@ -12,9 +12,9 @@
 
 use crate::observations::Dataset;
 use natmix::Scratch;
-use natmix::family::{Gaussian, Precision};
+use natmix::family::{AnyCovariance, Gaussian};
 use natmix::matrix::{Transpose, product};
-use natmix::target::{Rows, Shape, TargetError};
+use natmix::target::{CurvatureShape, Rows, TargetError};
 
 /// Columns up to which the equations are formed: their matrix is to stay small.
 const MOST_FEATURES: usize = 512;
@@ -43,7 +43,7 @@ impl NormalEquations {
         let mut gram = vec![0.0; d * d];
         let mut total_weight = 0.0;
         data.blocks(Rows::All, &mut scratch, |block, scratch| {
-            block.add_gram(&mut gram, Shape::Full, block.weights, scratch);
+            block.add_gram(&mut gram, CurvatureShape::Full, block.weights, scratch);
             total_weight += block.total_weight();
         })?;
         natmix::matrix::symmetrise(&mut gram, d);
@@ -55,7 +55,7 @@ impl NormalEquations {
             equations.measure(data, &mut scratch)?;
             let right: Vec<f64> = equations.gradient.iter().zip(&scale).map(|(g, s)| g * s).collect();
             let Ok(solved) = Gaussian::from_natural(&right, &halves) else { return Ok(None) };
-            let Precision::Full(factored) = solved.precision() else { return Ok(None) };
+            let AnyCovariance::Full(factored) = solved.precision() else { return Ok(None) };
             if factored.factor().iter().step_by(d + 1).any(|pivot| pivot * pivot < LEAST_PIVOT) {
                 return Ok(None);
             }

@@ -18,16 +18,16 @@ pub use dataset::{Dataset, RowSource, Stored};
 
 use natmix::Error;
 use natmix::Scratch;
-use natmix::target::{Curvature, Rows, Shape};
+use natmix::target::{Curvature, CurvatureShape, Rows};
 
 /// What the regressions here can sum.
-pub(crate) const ALL_CURVATURES: &[(Curvature, Shape)] = &[
-    (Curvature::Exact, Shape::Full),
-    (Curvature::Exact, Shape::Diag),
-    (Curvature::GaussNewton, Shape::Full),
-    (Curvature::GaussNewton, Shape::Diag),
-    (Curvature::EmpiricalFisher, Shape::Full),
-    (Curvature::EmpiricalFisher, Shape::Diag),
+pub(crate) const ALL_CURVATURES: &[(Curvature, CurvatureShape)] = &[
+    (Curvature::Exact, CurvatureShape::Full),
+    (Curvature::Exact, CurvatureShape::Diag),
+    (Curvature::GaussNewton, CurvatureShape::Full),
+    (Curvature::GaussNewton, CurvatureShape::Diag),
+    (Curvature::EmpiricalFisher, CurvatureShape::Full),
+    (Curvature::EmpiricalFisher, CurvatureShape::Diag),
 ];
 
 /// Rows of a block: its predictors for a chunk of points stay in the cache.

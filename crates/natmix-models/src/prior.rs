@@ -7,7 +7,7 @@
 //! ```
 
 use natmix::Error;
-use natmix::target::{EvalOut, Points, Shape};
+use natmix::target::{CurvatureShape, EvalOut, Points};
 
 /// `log(2 pi)`.
 pub const LOG_TAU: f64 = 1.837_877_066_409_345_5;
@@ -65,7 +65,7 @@ impl Prior {
         }
         if let Some(curv) = &mut out.curv {
             curv.sums.fill(0.0);
-            let step = if curv.shape == Shape::Full { d + 1 } else { 1 };
+            let step = if curv.shape == CurvatureShape::Full { d + 1 } else { 1 };
             // No points, no sums.
             let sums = curv.sums.chunks_exact_mut(curv.shape.len(d)).zip(curv.weights.chunks_exact(n.max(1)));
             for (sum, weights) in sums {

@@ -22,7 +22,7 @@ use crate::observations::{ALL_CURVATURES, Block, Dataset};
 use crate::prior::{Prior, spread};
 use crate::regression::Kind;
 use natmix::matrix::{Transpose, product, symmetrise};
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 
 /// A softmax regression with its data.
@@ -147,7 +147,7 @@ fn add_curvature(
     let mut coefficients = scratch.take_used(r * sets);
     let mut gram = scratch.take_used(shape.len(d));
     for first in 0..others {
-        let last = if shape == Shape::Full { others } else { first + 1 };
+        let last = if shape == CurvatureShape::Full { others } else { first + 1 };
         for second in first..last {
             for (terms, shares) in terms.chunks_exact_mut(r).zip(shares.chunks_exact(r * others)) {
                 let (a, b) = (&shares[first * r..(first + 1) * r], &shares[second * r..(second + 1) * r]);
@@ -166,7 +166,7 @@ fn add_curvature(
             for (sum, coefficients) in of_sets {
                 gram.fill(0.0);
                 block.add_gram(&mut gram, shape, Some(coefficients), scratch);
-                if shape == Shape::Diag {
+                if shape == CurvatureShape::Diag {
                     sum[first * d..(first + 1) * d].iter_mut().zip(&gram).for_each(|(s, g)| *s -= g);
                     continue;
                 }
@@ -195,7 +195,7 @@ impl Target for Softmax {
         true
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         ALL_CURVATURES
     }
 
@@ -219,7 +219,7 @@ impl Target for Softmax {
         self.prior.start(z, &mut out);
         let scale = self.data.scale(rows);
         self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch))?;
-        if let Some(curv) = out.curv.filter(|curv| curv.shape == Shape::Full) {
+        if let Some(curv) = out.curv.filter(|curv| curv.shape == CurvatureShape::Full) {
             let dim = self.dim();
             curv.sums.chunks_exact_mut(dim * dim).for_each(|sum| symmetrise(sum, dim));
         }

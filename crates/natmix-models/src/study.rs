@@ -18,7 +18,7 @@ use crate::error::DataError;
 use crate::observations::{Dataset, Observations};
 use crate::regression::{Kind, Regression};
 use crate::table::{Table, TableFile};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -169,7 +169,7 @@ impl Target for Study {
     fn is_log_concave(&self) -> bool {
         self.regression.target().is_log_concave()
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         self.regression.target().curvatures()
     }
     fn num_rows(&self) -> Option<usize> {

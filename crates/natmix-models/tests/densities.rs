@@ -10,9 +10,9 @@ mod common;
 use common::{lower, wave};
 use natmix::Scratch;
 use natmix::autodiff::{AutoDiff, Density, Real};
-use natmix::family::{Covariances, Gaussian, Mixture};
+use natmix::family::{CovarianceKind, Covariances, Gaussian, Mixture};
 use natmix::target::ClosureTarget;
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::testing::{CheckOptions, check_target};
 use natmix::transform::{Block, Constraint, Transformed};
 use natmix_models::densities::{
@@ -76,7 +76,7 @@ fn mixtures() {
         let points = if d > 10 { 3 } else { 6 };
         let options = CheckOptions { points, ..around(0.0, 1.5) };
         let full = common::mixture(d, 3, 2.0, d);
-        assert_eq!(full.shape(), Shape::Full);
+        assert_eq!(full.covariance_kind(), CovarianceKind::Full);
         check(&format!("mixture, full, d {d}"), &full, &options);
         let means: Vec<Vec<f64>> = (0..3).map(|k| (0..d).map(|i| 2.0 * wave(50 + 10 * k + i)).collect()).collect();
         let variances: Vec<Vec<f64>> = (0..3).map(|k| (0..d).map(|i| 1.5 + wave(90 + 7 * k + i)).collect()).collect();
@@ -182,8 +182,8 @@ impl Target for DiagonalOnly<'_> {
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         self.0.eval(rows, z, out, scratch)
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
-        &[(Curvature::Exact, Shape::Diag)]
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
+        &[(Curvature::Exact, CurvatureShape::Diag)]
     }
 }
 

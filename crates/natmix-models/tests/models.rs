@@ -4,7 +4,7 @@ use natmix::diagnose::weigh_draws;
 use natmix::family::{Gaussian, Mixture};
 use natmix::psis::smooth;
 use natmix::target::log_p_at;
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 use natmix::testing::{CheckOptions, check_target};
 use natmix::{Config, Method, Parts, Scratch, fit};
 use natmix_models::{
@@ -61,7 +61,7 @@ fn evaluate(
     target: &dyn Target,
     rows: Rows<'_>,
     z: &[f64],
-    (kind, shape): (Curvature, Shape),
+    (kind, shape): (Curvature, CurvatureShape),
     weights: &[f64],
 ) -> Evaluation {
     let (d, n) = (target.dim(), z.len() / target.dim());
@@ -126,7 +126,7 @@ fn the_empirical_fisher_is_the_sum_of_squared_row_gradients() {
         let prior_only = Regression::new(kind, plain.with_weights(vec![0.0; rows]).unwrap(), &[2.0]).unwrap();
         let d = model.target().dim();
         let z: Vec<f64> = (0..d).map(|i| 0.7 * wave(500 + i)).collect();
-        let exact = (Curvature::Exact, Shape::Full);
+        let exact = (Curvature::Exact, CurvatureShape::Full);
         let prior = evaluate(prior_only.target(), Rows::All, &z, exact, &[1.0]);
         let mut expected = prior.sums.clone();
         for row in 0..rows as u32 {
@@ -134,9 +134,11 @@ fn the_empirical_fisher_is_the_sum_of_squared_row_gradients() {
             let of_row: Vec<f64> = of_row.iter().zip(&prior.grad).map(|(g, p)| (g - p) / rows as f64).collect();
             expected.iter_mut().enumerate().for_each(|(at, x)| *x -= of_row[at % d] * of_row[at / d]);
         }
-        let fisher = evaluate(model.target(), Rows::All, &z, (Curvature::EmpiricalFisher, Shape::Full), &[1.0]);
+        let fisher =
+            evaluate(model.target(), Rows::All, &z, (Curvature::EmpiricalFisher, CurvatureShape::Full), &[1.0]);
         assert_close(&fisher.sums, &expected, 1e-10, &format!("{kind:?}"));
-        let diagonal = evaluate(model.target(), Rows::All, &z, (Curvature::EmpiricalFisher, Shape::Diag), &[1.0]);
+        let diagonal =
+            evaluate(model.target(), Rows::All, &z, (Curvature::EmpiricalFisher, CurvatureShape::Diag), &[1.0]);
         let expected: Vec<f64> = expected.iter().step_by(d + 1).copied().collect();
         assert_close(&diagonal.sums, &expected, 1e-10, &format!("{kind:?}"));
     }

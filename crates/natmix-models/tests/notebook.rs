@@ -2,9 +2,8 @@
 
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
-use natmix::family::{Covariances, Mixture};
+use natmix::family::{CovarianceKind, Covariances, Mixture};
 use natmix::rule::{Rule, WeightRule};
-use natmix::target::Shape;
 use natmix::{Config, Fit, Method, Parts};
 use natmix_models::densities::PriorTimesMixture;
 
@@ -36,7 +35,7 @@ fn quadrature_agrees_with_the_formula_for_gaussians() {
 /// Settings of the notebook: 200 steps of rate 0.1 with 10 draws a component, weight rate 0.01; the target's own Hessian.
 fn notebook_settings(seed: u64, draws: Plan) -> Config {
     Config {
-        covariance: Shape::Diag,
+        covariance: CovarianceKind::Diag,
         tolerance: 1e-12,
         max_iterations: 200,
         diagnostic_draws: 0,

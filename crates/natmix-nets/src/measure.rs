@@ -13,7 +13,7 @@ use super::network::Network;
 use super::pass::Pass;
 use super::predict::{Averaging, weights_of};
 use natmix::Error;
-use natmix::family::{Mixture, Precision};
+use natmix::family::{AnyCovariance, Mixture};
 use natmix_models::linear::noise_prior;
 use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
@@ -76,7 +76,7 @@ pub fn log_likelihood(network: &Network, data: &Examples, w: &[f32]) -> f64 {
 /// KL divergence of a component from the prior; of the noise only its negative entropy.
 fn divergence(network: &Network, q: &Mixture, k: usize, prior_precision: &[f64]) -> Result<f64, Error> {
     let component = &q.components()[k];
-    let Precision::Diag(prec) = component.precision() else {
+    let AnyCovariance::Diag(prec) = component.precision() else {
         return Err(Error::InvalidInput("this ELBO is for diagonal covariances".into()));
     };
     let mut sum = 0.0;
@@ -104,7 +104,7 @@ mod tests {
             let y: Vec<f32> = (0..300).map(|r| (r % 3) as f32).collect();
             let part = |shift: f64| {
                 let mean = (0..network.weights()).map(|i| 0.4 * (0.9 * i as f64 + shift).sin()).collect();
-                Gaussian::new(mean, Precision::Diag(Diag::new(vec![2500.0; network.weights()]).unwrap()))
+                Gaussian::new(mean, Diag::new(vec![2500.0; network.weights()]).unwrap())
             };
             let q = Mixture::new(&[0.3, 0.7], vec![part(0.0), part(0.1)]).unwrap();
             let data = Examples::new(x.clone(), 2, y.clone()).unwrap();

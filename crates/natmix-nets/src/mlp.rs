@@ -27,7 +27,7 @@ use crate::likelihood::RowsOf;
 use crate::network::Network;
 use crate::pass::Pass;
 use natmix::matrix::symmetrise;
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use natmix_models::linear::noise_prior;
 use natmix_models::observations::{Block, Observations};
@@ -102,9 +102,9 @@ impl Target for Mlp {
         self.network.weights()
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         use Curvature::{EmpiricalFisher, GaussNewton};
-        use Shape::{Diag, Full};
+        use CurvatureShape::{Diag, Full};
         &[(GaussNewton, Full), (GaussNewton, Diag), (EmpiricalFisher, Full), (EmpiricalFisher, Diag)]
     }
 
@@ -129,7 +129,7 @@ impl Target for Mlp {
         }
         let scale = self.table.scale(rows);
         self.table.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch));
-        if let Some(curv) = out.curv.filter(|curv| curv.shape == Shape::Full) {
+        if let Some(curv) = out.curv.filter(|curv| curv.shape == CurvatureShape::Full) {
             let d = self.dim();
             curv.sums.chunks_exact_mut(d * d).for_each(|sum| symmetrise(sum, d));
         }
@@ -147,7 +147,7 @@ impl Mlp {
                 grad[i * d + at] += slope;
             }
             if let Some(curv) = &mut out.curv {
-                let place = if curv.shape == Shape::Full { at * (d + 1) } else { at };
+                let place = if curv.shape == CurvatureShape::Full { at * (d + 1) } else { at };
                 let sums = curv.sums.chunks_exact_mut(curv.shape.len(d)).zip(curv.weights.chunks_exact(n));
                 sums.for_each(|(sum, weights)| sum[place] += weights[i] * curvature);
             }

@@ -24,7 +24,7 @@ use super::network::Network;
 use super::pass::Pass;
 use super::train::noise::{BLOCK, Purpose, Stream};
 use natmix::Error;
-use natmix::family::{Mixture, Precision};
+use natmix::family::{AnyCovariance, Mixture};
 use natmix_models::predict::{LEVELS, Predictions, entropy_of, quantile};
 use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
@@ -146,7 +146,7 @@ pub(crate) fn weights_of(q: &Mixture, k: usize, draw: usize, averaging: Averagin
         return;
     };
     match component.precision() {
-        Precision::Diag(prec) => {
+        AnyCovariance::Diag(prec) => {
             let stream = Stream::new(seed, Purpose::Prediction, q.ids()[k], draw as u64, 0);
             const CHUNK: usize = 512 * BLOCK;
             w.par_chunks_mut(CHUNK).enumerate().for_each(|(i, w)| {
@@ -254,7 +254,7 @@ mod tests {
         let part = |shift: f64| {
             let mean = (0..network.weights()).map(|i| (0.9 * i as f64 + shift).sin()).collect();
             let prec = Diag::new(vec![sd.powi(-2); network.weights()]).unwrap();
-            Gaussian::new(mean, Precision::Diag(prec))
+            Gaussian::new(mean, prec)
         };
         Mixture::new(&[0.25, 0.75], vec![part(0.0), part(1.0)]).unwrap()
     }

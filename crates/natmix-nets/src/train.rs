@@ -41,7 +41,7 @@ use super::examples::Examples;
 use super::network::Network;
 use component::{Batch, Work};
 use natmix::Error;
-use natmix::family::{Diag, Gaussian, Mixture, Precision};
+use natmix::family::{Diag, Gaussian, Mixture};
 use natmix::rule::weights::trust_region_step;
 use noise::{Purpose, Stream, shuffle};
 use overlap::Watch;
@@ -275,7 +275,7 @@ fn mixture<V: AsRef<[f32]>>(
         let prec = Diag::new(prec).map_err(|i| {
             Error::InvalidInput(format!("the precision of weight {i} is not positive (try a smaller rate)"))
         })?;
-        Ok(Gaussian::new(mean, Precision::Diag(prec)))
+        Ok(Gaussian::new(mean, prec))
     });
     let components: Vec<Gaussian> = components.collect::<Result<_, Error>>()?;
     let weights: Vec<f64> = log_weights.iter().map(|w| w.exp()).collect();

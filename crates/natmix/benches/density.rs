@@ -8,7 +8,7 @@ use common::{Case, case, run};
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::{Accum, Mat, Par};
 use natmix::Scratch;
-use natmix::family::{Full, Gaussian, Mixture, Precision};
+use natmix::family::{Full, Gaussian, Mixture};
 use std::hint::black_box;
 
 const N: usize = 1000;
@@ -26,10 +26,7 @@ fn main() {
     let mut cases: Vec<Case> = Vec::new();
     for d in [2, 10, 50, 200] {
         cases.push(case(format!("d={d} n={N} natmix"), move || {
-            let q = Mixture::single(Gaussian::new(
-                (0..d).map(wave).collect(),
-                Precision::Full(Full::from_factor(d, factor(d))),
-            ));
+            let q = Mixture::single(Gaussian::new((0..d).map(wave).collect(), Full::from_factor(d, factor(d))));
             let points: Vec<f64> = (0..N * d).map(wave).collect();
             let (mut log_q, mut scratch) = (vec![0.0; N], Scratch::default());
             Box::new(move || q.log_density_into(black_box(&points), black_box(&mut log_q), &mut scratch))

@@ -7,7 +7,7 @@
 //! `cargo bench -p natmix --bench entropy_trick`
 
 use natmix::estimate::{Estimator, Moments, moments_from};
-use natmix::family::{Full, Gaussian, Mixture, Precision};
+use natmix::family::{Full, Gaussian, Mixture};
 use natmix::target::ClosureTarget;
 use natmix::target::Target;
 
@@ -20,7 +20,7 @@ fn pair(d: usize, separation: f64, stretch: f64) -> Mixture {
         mean[0] = at;
         let mut factor = vec![0.0; d * d];
         factor.iter_mut().step_by(d + 1).for_each(|x| *x = stretch);
-        Gaussian::new(mean, Precision::Full(Full::from_factor(d, factor)))
+        Gaussian::new(mean, Full::from_factor(d, factor))
     };
     Mixture::new(&[0.4, 0.6], vec![component(-0.5 * separation), component(0.5 * separation)]).expect("a mixture")
 }
@@ -80,6 +80,6 @@ fn main() {
     table("Residual far from the answer: p is one Gaussian of twice the width, three away", |d, _| {
         let mut factor = vec![0.0; d * d];
         factor.iter_mut().step_by(d + 1).for_each(|x| *x = 0.5);
-        Box::new(Mixture::single(Gaussian::new(vec![3.0; d], Precision::Full(Full::from_factor(d, factor)))))
+        Box::new(Mixture::single(Gaussian::new(vec![3.0; d], Full::from_factor(d, factor))))
     });
 }

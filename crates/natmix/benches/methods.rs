@@ -11,8 +11,8 @@ mod three_modes;
 
 use natmix::draws::Plan;
 use natmix::estimate::Trick;
+use natmix::family::CovarianceKind;
 use natmix::rule::Rule;
-use natmix::target::Shape;
 use natmix::{Config, Fit, Method, Parts};
 use regression::{DIM, Regression, settings};
 
@@ -72,7 +72,7 @@ fn run(regression: &Regression, config: Config, seeds: u64) -> Vec<Option<(u64, 
 fn conjugate(seeds: u64) {
     heading("Conjugate regression, d = 20, N = 200: evaluations to KL < 0.01", "method, covariance");
     let regression = Regression::new(200);
-    for shape in [Shape::Full, Shape::Diag] {
+    for shape in [CovarianceKind::Full, CovarianceKind::Diag] {
         for method in [Method::Bbvi, Method::Ngvi, Method::Von, Method::MixtureDraws, Method::ComponentDraws] {
             let runs = run(&regression, settings(method, shape, 0), seeds);
             print_row(&format!("{}, {}", method.name(), shape.name()), &runs);
@@ -85,12 +85,12 @@ fn independent(seeds: u64) {
     heading("The same with independent draws, no entropy trick", "method, covariance, draws, rate");
     let regression = Regression::new(200);
     for (method, shape, draws, rate) in [
-        (Method::Ngvi, Shape::Full, 200, 0.05),
-        (Method::Von, Shape::Full, 200, 0.05),
-        (Method::Von, Shape::Full, 20, 0.3),
-        (Method::Ngvi, Shape::Diag, 20, 0.05),
-        (Method::Von, Shape::Diag, 20, 0.05),
-        (Method::Von, Shape::Diag, 20, 0.1),
+        (Method::Ngvi, CovarianceKind::Full, 200, 0.05),
+        (Method::Von, CovarianceKind::Full, 200, 0.05),
+        (Method::Von, CovarianceKind::Full, 20, 0.3),
+        (Method::Ngvi, CovarianceKind::Diag, 20, 0.05),
+        (Method::Von, CovarianceKind::Diag, 20, 0.05),
+        (Method::Von, CovarianceKind::Diag, 20, 0.1),
     ] {
         let config = Config {
             max_evals: Some(200_000),
@@ -145,7 +145,7 @@ fn vogn_precision() {
             ..Parts { draws_per_component: 2 * DIM, ..Parts::new(Method::Vogn) }.into()
         };
         let fitted = Fit::new(&regression.target, config).run().unwrap();
-        let errors = regression.diagonal_errors(fitted.mixture.components()[0].precision().matrix());
+        let errors = regression.diagonal_errors(&fitted.mixture.components()[0].precision().matrix());
         let rms = (errors.iter().map(|e| e * e).sum::<f64>() / DIM as f64).sqrt();
         let largest = errors.iter().fold(0.0, |worst: f64, e| worst.max(e.abs()));
         println!("{rows:>6} {rms:>8.3} {largest:>8.3} {:>10.3}", (6.0 / rows as f64).sqrt());

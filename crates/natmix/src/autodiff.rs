@@ -13,7 +13,7 @@
 //! ```
 //! use natmix::Scratch;
 //! use natmix::autodiff::{AutoDiff, Density, Real};
-//! use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+//! use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, CurvatureShape, Target};
 //!
 //! /// The banana `-(1 - x)^2 - 100 (y - x^2)^2`.
 //! struct Banana;
@@ -25,7 +25,7 @@
 //!     }
 //! }
 //! let (mut log_p, mut grad, mut sums) = ([0.0], [0.0; 2], [0.0; 4]);
-//! let curv = CurvatureSums { kind: Curvature::Exact, shape: Shape::Full, weights: &[1.0], sums: &mut sums };
+//! let curv = CurvatureSums { kind: Curvature::Exact, shape: CurvatureShape::Full, weights: &[1.0], sums: &mut sums };
 //! let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: Some(curv) };
 //! AutoDiff(Banana).eval(Rows::All, Points::new(&[1.0, 1.0], 2), out, &mut Scratch::default()).unwrap();
 //! assert_eq!((log_p, grad, sums), ([0.0], [0.0; 2], [-802.0, 400.0, 400.0, -200.0]));
@@ -42,7 +42,7 @@ pub use dual::Dual;
 pub use real::{Real, Scalar, log_sum_exp};
 pub use tape::{Tape, Var};
 
-use crate::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 use std::cell::Cell;
 use tape::Recorder;
@@ -96,7 +96,14 @@ impl Recorders {
         log_p
     }
 
-    fn hessian<D: Density>(&mut self, density: &D, z: &[f64], grad: &mut [f64], shape: Shape, hess: &mut [f64]) -> f64 {
+    fn hessian<D: Density>(
+        &mut self,
+        density: &D,
+        z: &[f64],
+        grad: &mut [f64],
+        shape: CurvatureShape,
+        hess: &mut [f64],
+    ) -> f64 {
         let dim = z.len();
         let mut value = f64::NAN;
         for start in (0..dim).step_by(LANES) {
@@ -111,9 +118,9 @@ impl Recorders {
             }
             for column in start..dim.min(start + LANES) {
                 match shape {
-                    Shape::Diag => hess[column] = adjoints[column].slopes[column - start],
+                    CurvatureShape::Diag => hess[column] = adjoints[column].slopes[column - start],
                     // Mirrored, so that rounding cannot make the matrix unsymmetric.
-                    Shape::Full => {
+                    CurvatureShape::Full => {
                         for row in column..dim {
                             let entry = adjoints[row].slopes[column - start];
                             (hess[row * dim + column], hess[column * dim + row]) = (entry, entry);
@@ -180,8 +187,8 @@ impl<D: Density> Target for AutoDiff<D> {
         Ok(())
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
-        &[(Curvature::Exact, Shape::Diag), (Curvature::Exact, Shape::Full)]
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
+        &[(Curvature::Exact, CurvatureShape::Diag), (Curvature::Exact, CurvatureShape::Full)]
     }
 
     fn parameter_names(&self) -> Vec<String> {

@@ -33,7 +33,7 @@ use crate::rule::{self, Skipped, StepInfo, trust_region};
 use crate::run::{Fitted, MOST_BARREN, conclude};
 use crate::state::{Carried, State, precision_from_sd, spread_out};
 use crate::stop::StopReason;
-use crate::target::{Shape, Target};
+use crate::target::{CurvatureShape, Target};
 use evaluate::Evaluator;
 use moments::View;
 use rayon::prelude::*;
@@ -130,10 +130,10 @@ impl Phase {
 }
 
 /// Points of a component that no other serves.
-fn own_draws(dim: usize, shape: Shape) -> usize {
+fn own_draws(dim: usize, shape: CurvatureShape) -> usize {
     match shape {
-        Shape::Full => (5 + dim / 2).max(FEWEST_DRAWS),
-        Shape::Diag => DIAGONAL_DRAWS,
+        CurvatureShape::Full => (5 + dim / 2).max(FEWEST_DRAWS),
+        CurvatureShape::Diag => DIAGONAL_DRAWS,
     }
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn run(
 /// A state around a first mixture.
 fn begin(mixture: Mixture, search: SearchSummary, config: &Config) -> State {
     let count = mixture.len();
-    let draws = own_draws(mixture.dim(), mixture.shape());
+    let draws = own_draws(mixture.dim(), mixture.curvature_shape());
     let mut state = State::new(mixture, config);
     state.automatic = Some(Phase::new(search, count, draws));
     state
@@ -385,7 +385,7 @@ impl Runner<'_> {
     fn update(&mut self) {
         let count = self.state.mixture.len();
         let (views, scratch) = (&self.views, &self.scratch);
-        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.shape());
+        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.curvature_shape());
         let served = SERVED * most_draws;
         let Some(phase) = &mut self.state.automatic else { return };
         let settling = phase.settling.is_some();

@@ -140,7 +140,7 @@ struct HistoryOutline {
 fn carried_lens(config: &Config, dim: usize) -> (usize, usize) {
     match config.parts().map(|parts| parts.rule) {
         Some(Rule::Momentum) => (dim, 0),
-        Some(Rule::Adam) => (0, 1 + dim + config.covariance.len(dim)),
+        Some(Rule::Adam) => (0, 1 + dim + config.covariance.curvature_shape().len(dim)),
         _ => (0, 0),
     }
 }

@@ -30,9 +30,9 @@ pub use overrides::{About, Overrides};
 pub use parts::{Parts, Source};
 
 use crate::error::Error;
+use crate::family::CovarianceKind;
 use crate::method::Method;
 use crate::rule::Rule;
-use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 
 /// Most components, draws per component, and draws for diagnostics.
@@ -46,8 +46,8 @@ pub const DEFAULT_SEED: u64 = 1;
 pub struct Config {
     /// How the mixture is found, with the settings that only this way reads.
     pub strategy: StrategyConfig,
-    /// Shape of the covariances.
-    pub covariance: Shape,
+    /// Kind of the covariances.
+    pub covariance: CovarianceKind,
     /// Nats of expected gain below which the run stops.
     pub tolerance: f64,
     /// Most iterations.
@@ -118,7 +118,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             strategy: Automatic::default().into(),
-            covariance: Shape::Full,
+            covariance: CovarianceKind::Full,
             tolerance: 0.01,
             max_iterations: 10_000,
             max_evals: None,
@@ -141,7 +141,7 @@ impl Config {
             // Its steps are small.
             Method::Bbvi => Self { strategy: Parts::new(method).into(), max_iterations: 100_000, ..base },
             // Its rule is for diagonal covariances.
-            Method::Vogn => Self { strategy: Parts::new(method).into(), covariance: Shape::Diag, ..base },
+            Method::Vogn => Self { strategy: Parts::new(method).into(), covariance: CovarianceKind::Diag, ..base },
             _ => Self { strategy: Parts::new(method).into(), ..base },
         }
     }
@@ -205,7 +205,7 @@ impl Config {
         }
         if let Some(parts) = self.parts() {
             parts.validate()?;
-            if parts.rule == Rule::Momentum && self.covariance != Shape::Diag {
+            if parts.rule == Rule::Momentum && self.covariance != CovarianceKind::Diag {
                 return fail("rule", "momentum needs diagonal covariances (`covariance = \"diag\"`)".into());
             }
         }

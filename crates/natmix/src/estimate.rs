@@ -20,7 +20,7 @@ pub use trick::Trick;
 
 use crate::error::Error;
 use crate::family::Mixture;
-use crate::target::{Curvature, Rows, Shape, Target};
+use crate::target::{Curvature, CurvatureShape, Rows, Target};
 use crate::workspace::Scratch;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
@@ -81,14 +81,14 @@ pub struct Moments {
     pub value: f64,
     /// `E_k[grad b]`.
     pub grad: Vec<f64>,
-    /// `E_k[hess b]`, in the mixture's shape.
+    /// `E_k[hess b]`, in the layout that the mixture's covariances consume.
     pub hess: Vec<f64>,
     /// Whether any point was usable; otherwise the rest means nothing.
     pub usable: bool,
 }
 
 impl Moments {
-    pub(crate) fn new(dim: usize, shape: Shape) -> Self {
+    pub(crate) fn new(dim: usize, shape: CurvatureShape) -> Self {
         Self { value: 0.0, grad: vec![0.0; dim], hess: vec![0.0; shape.len(dim)], usable: false }
     }
 }
@@ -147,7 +147,7 @@ pub fn moments_from(
     if let Some(error) = cells[k].take_error() {
         return Err(error.into());
     }
-    let mut moments = Moments::new(q.dim(), q.shape());
+    let mut moments = Moments::new(q.dim(), q.curvature_shape());
     scratch.with(|scratch| cell::reduce(&mut moments, &cells, &setup, k, tricks[k], scratch));
     Ok(moments)
 }

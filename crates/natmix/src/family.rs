@@ -1,20 +1,17 @@
-//! The variational families: Gaussians and mixtures of Gaussians, diagonal or full.
+//! The variational families: Gaussians and mixtures of Gaussians, and the covariances that they can have.
 //!
 //! A component is held as mean `m`, precision `S` and the factor `L` of `S = L L'`. Then a log density is
 //! a product with `L'` and a draw is a solve with it: no inverse is ever formed.
 
 pub(crate) mod block;
-pub mod diag;
-pub mod full;
+pub mod covariance;
 pub mod gaussian;
 pub mod mixture;
 pub mod modes;
 
 pub(crate) use block::Block;
-pub use diag::Diag;
-pub use full::Full;
-pub(crate) use gaussian::identity;
-pub use gaussian::{Gaussian, Precision};
+pub use covariance::{AnyCovariance, Covariance, CovarianceKind, Diag, Full};
+pub use gaussian::Gaussian;
 pub use mixture::{Covariances, Mixture};
 pub use modes::Mode;
 

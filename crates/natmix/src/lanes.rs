@@ -45,6 +45,15 @@ pub fn transpose(t: &mut [f64], points: &[f64], d: usize) {
     }
 }
 
+/// `out = w * x`, one weight for each point.
+pub fn scale(out: &mut [f64], x: &[f64], w: &[f64]) {
+    for (out, x) in out.chunks_exact_mut(w.len()).zip(x.chunks_exact(w.len())) {
+        for ((out, x), w) in out.iter_mut().zip(x).zip(w) {
+            *out = w * x;
+        }
+    }
+}
+
 #[inline(always)]
 fn lane(t: &[f64], at: usize) -> &Lane {
     t[at..].first_chunk().expect("padded to whole lanes")

@@ -1,14 +1,16 @@
-//! Dense linear algebra on plain slices: the only file that names the linear-algebra crate.
+//! Dense linear algebra on plain slices: with `number`, the only place that names the linear-algebra crate.
 //!
 //! Matrices are column-major. Products run on one thread: a threaded product may change its order of
 //! summation with the number of threads, and then its bits.
 
+mod number;
+
+pub use number::Number;
+
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
-use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::{cholesky, evd, qr, triangular_solve};
-use faer::traits::RealField;
 use faer::{Accum, MatMut, MatRef, Par};
 
 /// Below this dimension plain loops beat calls into the library.
@@ -36,12 +38,6 @@ impl Memory {
         MemStack::new(self.buffer.get_or_insert_with(|| MemBuffer::new(need)))
     }
 }
-
-/// Numbers that products are made of: `f64`, and `f32` where speed counts more than digits.
-pub trait Number: RealField + Copy {}
-
-impl Number for f32 {}
-impl Number for f64 {}
 
 fn mat<T>(a: &[T], rows: usize, cols: usize) -> MatRef<'_, T> {
     MatRef::from_column_major_slice(&a[..rows * cols], rows, cols)
@@ -77,8 +73,8 @@ pub fn product<T: Number>(
     let accum = if add { Accum::Add } else { Accum::Replace };
     let out = mat_mut(out, m, n);
     match op {
-        Transpose::No => matmul(out, accum, mat(a, m, k), mat(b, k, n), alpha, Par::Seq),
-        Transpose::Yes => matmul(out, accum, mat(a, k, m).transpose(), mat(b, k, n), alpha, Par::Seq),
+        Transpose::No => T::multiply(out, accum, mat(a, m, k), mat(b, k, n), alpha),
+        Transpose::Yes => T::multiply(out, accum, mat(a, k, m).transpose(), mat(b, k, n), alpha),
     }
 }
 
@@ -108,7 +104,7 @@ pub fn product_bt_rows<T: Number>(
 ) {
     let accum = if add { Accum::Add } else { Accum::Replace };
     let b = mat(b, height, k).subrows(first, n);
-    matmul(mat_mut(out, m, n), accum, mat(a, m, k), b.transpose(), alpha, Par::Seq);
+    T::multiply(mat_mut(out, m, n), accum, mat(a, m, k), b.transpose(), alpha);
 }
 
 /// `out = x L` for lower-triangular `l` (d x d) and `x` (n x d).
@@ -170,6 +166,13 @@ pub fn lower_square(out: &mut [f64], l: &[f64], d: usize) {
         Par::Seq,
     );
     mirror_lower(out, d);
+}
+
+/// The `d` x `d` matrix with these entries on its diagonal.
+pub fn diagonal(entries: impl IntoIterator<Item = f64>, d: usize) -> Vec<f64> {
+    let mut a = vec![0.0; d * d];
+    a.iter_mut().step_by(d + 1).zip(entries).for_each(|(a, x)| *a = x);
+    a
 }
 
 /// Copies the lower triangle to the upper one.

@@ -180,13 +180,14 @@ fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {
     }
     if let Some(kind) = estimator.curvature() {
         let offered = target.curvatures();
-        if !offered.contains(&(kind, config.covariance)) {
-            let name = |(kind, shape): &(crate::target::Curvature, crate::target::Shape)| {
+        let needed = (kind, config.covariance.curvature_shape());
+        if !offered.contains(&needed) {
+            let name = |(kind, shape): &(crate::target::Curvature, crate::target::CurvatureShape)| {
                 format!("{} ({})", kind.name(), shape.name())
             };
             let offered: Vec<String> = offered.iter().map(name).collect();
             let offered = if offered.is_empty() { "no curvature (try `ngvi`)".into() } else { offered.join(", ") };
-            return Err(Error::Unsupported { needed: name(&(kind, config.covariance)) + " curvature", offered });
+            return Err(Error::Unsupported { needed: name(&needed) + " curvature", offered });
         }
     }
     if let Some(rows) = config.parts().and_then(|parts| parts.minibatch) {
@@ -205,11 +206,11 @@ fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {
 
 fn check_start(mixture: Mixture, config: &Config, dim: usize) -> Result<Mixture, Error> {
     let number = config.parts().is_none_or(|parts| mixture.len() == parts.components);
-    if mixture.dim() != dim || mixture.shape() != config.covariance || !number {
+    if mixture.dim() != dim || mixture.covariance_kind() != config.covariance || !number {
         return Err(Error::InvalidInput(format!(
             "the start has dimension {}, {} covariance and {} components; the run needs {dim}, {} and {}",
             mixture.dim(),
-            mixture.shape().name(),
+            mixture.covariance_kind().name(),
             mixture.len(),
             config.covariance.name(),
             config.components(),
@@ -303,7 +304,7 @@ struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     fn new(target: &'a dyn Target, config: Config, parts: Parts, state: State, threads: usize) -> Result<Self, Error> {
-        let (k, dim, shape) = (state.mixture.len(), state.mixture.dim(), state.mixture.shape());
+        let (k, dim, shape) = (state.mixture.len(), state.mixture.dim(), state.mixture.curvature_shape());
         let batches = match (parts.minibatch, target.num_rows()) {
             (Some(size), Some(rows)) => Some(Minibatches::new(rows, size, config.seed)?),
             _ => None,

@@ -4,13 +4,12 @@ use crate::automatic::Phase;
 use crate::config::{Config, Parts};
 use crate::error::Error;
 use crate::estimate::trick::Coefficients;
-use crate::family::{Full, Gaussian, Mixture, Precision};
+use crate::family::{AnyCovariance, CovarianceKind, Gaussian, Mixture};
 use crate::method::Method;
 use crate::noise::{Noise, Purpose};
 use crate::rule::Rule;
 use crate::rule::adam::AdamState;
 use crate::stop::History;
-use crate::target::Shape;
 
 /// A run between two iterations.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +43,7 @@ pub(crate) struct Carried {
 
 impl Carried {
     fn new(mixture: &Mixture, config: &Config) -> Self {
-        let (dim, shape) = (mixture.dim(), mixture.shape());
+        let (dim, shape) = (mixture.dim(), mixture.curvature_shape());
         let parts = config.parts().cloned().unwrap_or_else(|| Parts::new(Method::Auto));
         Self {
             bound: parts.trust_region,
@@ -192,17 +191,7 @@ pub(crate) fn first_mixture(config: &Config, count: usize, dim: usize) -> Result
     Mixture::new(&vec![1.0; count], components.collect::<Result<_, Error>>()?)
 }
 
-pub(crate) fn precision_from_sd(sd: &[f64], shape: Shape) -> Result<Precision, Error> {
-    let wrong = |i: usize| Error::Config { setting: "init_sd", problem: format!("{} has no finite square", sd[i]) };
-    match shape {
-        Shape::Diag => {
-            let prec = crate::family::Diag::new(sd.iter().map(|x| (x * x).recip()).collect());
-            prec.map(Precision::Diag).map_err(wrong)
-        }
-        Shape::Full => {
-            let mut factor = vec![0.0; sd.len() * sd.len()];
-            factor.iter_mut().step_by(sd.len() + 1).zip(sd).for_each(|(l, sd)| *l = sd.recip());
-            Ok(Precision::Full(Full::from_factor(sd.len(), factor)))
-        }
-    }
+pub(crate) fn precision_from_sd(sd: &[f64], kind: CovarianceKind) -> Result<AnyCovariance, Error> {
+    kind.from_sd(sd)
+        .map_err(|i| Error::Config { setting: "init_sd", problem: format!("{} has no finite square", sd[i]) })
 }

@@ -82,29 +82,35 @@ impl<'a> Points<'a> {
     }
 }
 
-/// Structure of a covariance, of its inverse and of a curvature sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Shape {
+/// Layout of a curvature sum: how much of the matrix a target adds up. Which one a covariance consumes, it says itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CurvatureShape {
     /// Diagonal only: `d` numbers.
     Diag,
     /// A full symmetric matrix: `d * d` numbers.
     Full,
 }
 
-impl Shape {
+impl CurvatureShape {
     /// Numbers that a matrix of this shape takes in dimension `dim`.
     pub fn len(self, dim: usize) -> usize {
         match self {
-            Shape::Diag => dim,
-            Shape::Full => dim * dim,
+            CurvatureShape::Diag => dim,
+            CurvatureShape::Full => dim * dim,
         }
     }
-    /// The name that configuration files and messages use.
+    /// The name that messages use.
     pub fn name(self) -> &'static str {
         match self {
-            Shape::Diag => "diag",
-            Shape::Full => "full",
+            CurvatureShape::Diag => "diag",
+            CurvatureShape::Full => "full",
+        }
+    }
+    /// Numbers from one entry of the diagonal to the next.
+    pub fn diagonal_step(self, dim: usize) -> usize {
+        match self {
+            CurvatureShape::Diag => 1,
+            CurvatureShape::Full => dim + 1,
         }
     }
 }
@@ -160,7 +166,7 @@ pub struct CurvatureSums<'a> {
     /// Which curvature.
     pub kind: Curvature,
     /// Whole matrices or only their diagonals.
-    pub shape: Shape,
+    pub shape: CurvatureShape,
     /// One run of `n` weights for each sum. None at all asks for the matrix of each point instead of sums, which happens
     /// to targets with [`Target::whole_batches`] alone.
     pub weights: &'a [f64],
@@ -202,7 +208,7 @@ pub trait Target: Sync {
     }
 
     /// The curvatures that [`Target::eval`] can sum.
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         &[]
     }
 
@@ -251,7 +257,7 @@ macro_rules! forward {
             fn has_gradient(&self) -> bool {
                 (**self).has_gradient()
             }
-            fn curvatures(&self) -> &[(Curvature, Shape)] {
+            fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
                 (**self).curvatures()
             }
             fn is_log_concave(&self) -> bool {

@@ -14,7 +14,7 @@
 
 use crate::error::Error;
 use crate::noise::{Noise, Purpose};
-use crate::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+use crate::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 use crate::workspace::Scratch;
 use std::fmt;
 
@@ -168,7 +168,7 @@ impl Checker<'_> {
         points: &[f64],
         weights: &[f64],
         kind: Curvature,
-        shape: Shape,
+        shape: CurvatureShape,
     ) -> Result<Vec<f64>, Error> {
         let d = self.target.dim();
         let n = points.len() / d;
@@ -203,7 +203,7 @@ impl Checker<'_> {
         points: &[f64],
         n: usize,
         kind: Curvature,
-        shape: Shape,
+        shape: CurvatureShape,
         options: &CheckOptions,
     ) -> Result<Vec<Check>, Error> {
         let d = self.target.dim();
@@ -226,11 +226,11 @@ impl Checker<'_> {
                 Worst::new(format!("{label} against differences of the gradient"), options.curvature_tolerance);
             for (i, z) in points.chunks_exact(d).enumerate() {
                 for j in 0..d {
-                    let entries: Vec<usize> = if shape == Shape::Diag { vec![j] } else { (0..d).collect() };
+                    let entries: Vec<usize> = if shape == CurvatureShape::Diag { vec![j] } else { (0..d).collect() };
                     for l in entries {
                         let estimate =
                             self.slope(z, j, options.spread, |checker, z| Ok(checker.gradients(Rows::All, z)?[l]))?;
-                        let at = if shape == Shape::Diag { j } else { l + j * d };
+                        let at = if shape == CurvatureShape::Diag { j } else { l + j * d };
                         worst.compare(single[i * len + at], estimate, size, || format!("point {i}, entry ({l}, {j})"));
                     }
                 }
@@ -281,11 +281,11 @@ impl Checker<'_> {
         let target = self.target;
         for kind in [Curvature::Exact, Curvature::GaussNewton, Curvature::EmpiricalFisher] {
             let offers = |shape| target.curvatures().contains(&(kind, shape));
-            if !(offers(Shape::Full) && offers(Shape::Diag)) {
+            if !(offers(CurvatureShape::Full) && offers(CurvatureShape::Diag)) {
                 continue;
             }
-            let full = self.sums(Rows::All, points, &weights, kind, Shape::Full)?;
-            let diag = self.sums(Rows::All, points, &weights, kind, Shape::Diag)?;
+            let full = self.sums(Rows::All, points, &weights, kind, CurvatureShape::Full)?;
+            let diag = self.sums(Rows::All, points, &weights, kind, CurvatureShape::Diag)?;
             let size = diag.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
             let mut same = Worst::new(format!("{} curvature: diag against full", kind.name()), 1e-9);
             let mut sign = Worst::new(format!("{} curvature: sign", kind.name()), 1e-9);

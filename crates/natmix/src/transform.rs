@@ -52,7 +52,7 @@ mod simplex;
 mod tests;
 
 use crate::error::Error;
-use crate::target::{Curvature, Shape, Target};
+use crate::target::{Curvature, CurvatureShape, Target};
 use chart::{Chart, Free, Outside};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -152,7 +152,7 @@ pub struct Transformed<T> {
     dim: usize,
     /// Whether every block maps entry by entry.
     elementwise: bool,
-    curvatures: &'static [(Curvature, Shape)],
+    curvatures: &'static [(Curvature, CurvatureShape)],
 }
 
 impl<T: Target> Transformed<T> {

@@ -2,8 +2,8 @@
 
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
+use natmix::family::CovarianceKind;
 use natmix::observe::{Iteration, Observer};
-use natmix::target::Shape;
 use natmix::{Config, Error, Fit, Method, Parts};
 use natmix_models::glm::{Glm, Likelihood};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -53,13 +53,13 @@ fn no_iteration_allocates_after_warm_up() {
     let plans = [Plan::Independent, Plan::Antithetic, Plan::Orthogonal, Plan::Cubature];
     let mut cases = Vec::new();
     for method in Method::ALL.map(|entry| entry.0) {
-        for shape in [Shape::Diag, Shape::Full] {
+        for shape in [CovarianceKind::Diag, CovarianceKind::Full] {
             for components in [1, 3] {
                 for draws in plans {
                     let base = Config::new(method);
                     // The automatic mixture has draws of its own.
                     let own = method == Method::Auto && draws != Plan::Independent;
-                    if own || method == Method::Vogn && shape == Shape::Full {
+                    if own || method == Method::Vogn && shape == CovarianceKind::Full {
                         continue;
                     }
                     let minibatch = (method == Method::Vogn).then_some(32);
@@ -84,7 +84,7 @@ fn no_iteration_allocates_after_warm_up() {
         assert_eq!(late, 0, "{:?}", config);
     }
     // Above the dimension where matrix products and factorisations come from the library.
-    for shape in [Shape::Diag, Shape::Full] {
+    for shape in [CovarianceKind::Diag, CovarianceKind::Full] {
         for (estimator, method) in [(Estimator::Stein, Method::ComponentDraws), (Estimator::Exact, Method::Von)] {
             let config = Config {
                 covariance: shape,

@@ -5,11 +5,11 @@ mod common;
 
 use common::{data, distance, gaussian, mixture};
 use natmix::checkpoint::{Checkpoint, read_checkpoint_bytes};
-use natmix::family::{Covariances, Gaussian, Mixture};
+use natmix::family::{CovarianceKind, Covariances, Gaussian, Mixture};
 use natmix::observe::{Cancel, Iteration, Observer, Searching};
 use natmix::stop::StopReason;
 use natmix::target::ClosureTarget;
-use natmix::target::{EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Error, Fit, Fitted, Scratch, fit};
 use natmix_models::densities::{Kind, Spec, StudentMixture};
 use natmix_models::glm::{Glm, Likelihood};
@@ -87,10 +87,10 @@ fn all_notes(fitted: &Fitted) -> String {
 
 #[test]
 fn a_gaussian_is_found_exactly_with_one_component() {
-    for covariance in [Shape::Full, Shape::Diag] {
+    for covariance in [CovarianceKind::Full, CovarianceKind::Diag] {
         let own = match covariance {
-            Shape::Full => gaussian(8, 3.0, 5),
-            Shape::Diag => common::diag_gaussian(8, 3.0, 5),
+            CovarianceKind::Full => gaussian(8, 3.0, 5),
+            CovarianceKind::Diag => common::diag_gaussian(8, 3.0, 5),
         };
         let target = Mixture::single(own.clone());
         let fitted = fit(&target, &Config { covariance, seed: 3, ..Config::default() }).unwrap();
@@ -168,7 +168,7 @@ fn two_modes_on_a_line() {
     let target =
         Mixture::from_moments(&[0.8, 0.2], &[vec![-3.0], vec![4.0]], Covariances::Diag(&[vec![1.0], vec![0.2]]));
     let target = target.unwrap();
-    for covariance in [Shape::Full, Shape::Diag] {
+    for covariance in [CovarianceKind::Full, CovarianceKind::Diag] {
         let fitted = fit(&target, &Config { covariance, ..config(4.0, 5_000, 1) }).unwrap();
         assert_weights(&target, &fitted.mixture, 0.01);
         assert!(fitted.diagnostics.unwrap().elbo.mean > -0.01);

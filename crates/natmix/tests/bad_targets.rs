@@ -3,13 +3,15 @@
 //! Every method that applies meets NaN, both infinities and errors, at some points or at all, in the value, the gradient or
 //! the curvature. An observer checks the mixture after each iteration. Counts are compared exactly with what the target saw.
 
+mod common;
+
 use natmix::config::StrategyConfig;
 use natmix::estimate::Estimator;
-use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
+use natmix::family::{AnyCovariance, CovarianceKind, Diag, Full, Gaussian, Mixture};
 use natmix::observe::{Iteration, Observer};
 use natmix::rule::Rule;
 use natmix::target::{ClosureTarget, log_p_at};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Error, Fit, Fitted, Method, Parts, Scratch, fit};
 use natmix_models::glm::{Glm, Likelihood};
 use std::ops::ControlFlow;
@@ -70,8 +72,8 @@ impl Target for Faulty {
         }
         if let Some(curv) = out.curv {
             let (step, len) = match curv.shape {
-                Shape::Diag => (1, self.dim),
-                Shape::Full => (self.dim + 1, self.dim * self.dim),
+                CurvatureShape::Diag => (1, self.dim),
+                CurvatureShape::Full => (self.dim + 1, self.dim * self.dim),
             };
             curv.sums.fill(0.0);
             for (sum, weights) in curv.sums.chunks_exact_mut(len).zip(curv.weights.chunks_exact(z.len())) {
@@ -87,9 +89,9 @@ impl Target for Faulty {
         Ok(())
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         use Curvature::{EmpiricalFisher, Exact};
-        &[(Exact, Shape::Full), (Exact, Shape::Diag), (EmpiricalFisher, Shape::Diag)]
+        &[(Exact, CurvatureShape::Full), (Exact, CurvatureShape::Diag), (EmpiricalFisher, CurvatureShape::Diag)]
     }
 }
 
@@ -98,8 +100,8 @@ fn settings() -> Vec<Config> {
     let mut all = Vec::new();
     for (method, ..) in Method::ALL {
         for components in [1, 3] {
-            for covariance in [Shape::Diag, Shape::Full] {
-                if method == Method::Vogn && covariance == Shape::Full {
+            for covariance in [CovarianceKind::Diag, CovarianceKind::Full] {
+                if method == Method::Vogn && covariance == CovarianceKind::Full {
                     continue;
                 }
                 let draws_per_component = if method == Method::Bbvi { 40 } else { 12 };
@@ -138,10 +140,10 @@ fn assert_sound(mixture: &Mixture, what: &str) {
     assert!(finite(mixture.log_weights()), "{what}: weights {:?}", mixture.log_weights());
     assert!((mixture.weights().iter().sum::<f64>() - 1.0).abs() < 1e-12, "{what}: weights {:?}", mixture.weights());
     for component in mixture.components() {
-        let (s, l) = (component.precision().matrix(), component.precision().factor());
-        let step = if component.shape() == Shape::Full { component.dim() + 1 } else { 1 };
+        let (s, l) = (component.precision().matrix(), common::factor(component));
+        let step = if component.covariance_kind() == CovarianceKind::Full { component.dim() + 1 } else { 1 };
         assert!(
-            finite(component.mean()) && finite(s) && finite(l) && component.log_norm().is_finite(),
+            finite(component.mean()) && finite(&s) && finite(l) && component.log_norm().is_finite(),
             "{what}: {component:?}"
         );
         assert!(l.iter().step_by(step).all(|x| *x > 0.0), "{what}: {component:?}");
@@ -378,7 +380,7 @@ fn deviations_without_a_square_are_refused() {
 #[test]
 fn a_single_number_is_fitted_exactly() {
     let model = Glm::new(Likelihood::Gaussian { sd: 0.5 }, &[1.0], 1, vec![0.3], &[1.0]).unwrap();
-    for covariance in [Shape::Diag, Shape::Full] {
+    for covariance in [CovarianceKind::Diag, CovarianceKind::Full] {
         let fitted = fit(&model, &Config { covariance, ..Config::new(Method::ComponentDraws) }).unwrap();
         // Posterior precision 1 + 4, mean 4 * 0.3 / 5. A quadratic log density leaves no noise, only the tolerance.
         assert!((fitted.mixture.mean()[0] - 0.24).abs() < 1e-3 && (fitted.mixture.covariance()[0] - 0.2).abs() < 1e-3);
@@ -500,7 +502,7 @@ fn every_invalid_setting_is_named() {
     // Settings that do not go together.
     check("rule", Config::from(Parts { rule: Rule::Adam, ..Parts::new(Method::ComponentDraws) }));
     check("rule", Config::from(Parts { rule: Rule::Plain, ..Parts::new(Method::Bbvi) }));
-    check("rule", Config { covariance: Shape::Full, ..Config::new(Method::Vogn) });
+    check("rule", Config { covariance: CovarianceKind::Full, ..Config::new(Method::Vogn) });
     check("source", Config::from(Parts { source: natmix::Source::Component, ..Parts::new(Method::Bbvi) }));
     // Lengths that do not fit the target: 1 and 2 do.
     for list in [vec![0.5; 1], vec![0.5; 2]] {
@@ -535,14 +537,17 @@ fn minibatches_larger_than_the_data_are_named() {
 #[test]
 fn a_start_that_does_not_fit_is_refused() {
     let target = Mixture::single(Gaussian::isotropic(vec![0.0, 0.0], 1.0));
-    let config =
-        Config { covariance: Shape::Diag, max_iterations: 2, ..Config::new(Method::ComponentDraws).with_components(2) };
-    let start = |dim: usize, components: usize, shape: Shape| {
+    let config = Config {
+        covariance: CovarianceKind::Diag,
+        max_iterations: 2,
+        ..Config::new(Method::ComponentDraws).with_components(2)
+    };
+    let start = |dim: usize, components: usize, shape: CovarianceKind| {
         let prec = match shape {
-            Shape::Diag => Precision::Diag(Diag::new(vec![1.0; dim]).unwrap()),
-            Shape::Full => {
+            CovarianceKind::Diag => AnyCovariance::from(Diag::new(vec![1.0; dim]).unwrap()),
+            CovarianceKind::Full => {
                 let eye = (0..dim * dim).map(|at| f64::from(u8::from(at % (dim + 1) == 0)));
-                Precision::Full(Full::from_factor(dim, eye.collect()))
+                Full::from_factor(dim, eye.collect()).into()
             }
         };
         Mixture::new(&vec![1.0; components], vec![Gaussian::new(vec![0.0; dim], prec); components]).unwrap()
@@ -551,10 +556,10 @@ fn a_start_that_does_not_fit_is_refused() {
         Err(Error::InvalidInput(message)) => message,
         other => panic!("{other:?}"),
     };
-    assert!(refused(start(3, 2, Shape::Diag)).contains("dimension 3"));
-    assert!(refused(start(2, 2, Shape::Full)).contains("full covariance"));
-    assert!(refused(start(2, 1, Shape::Diag)).contains("1 components"));
-    let fitted = Fit::new(&target, config.clone()).start(start(2, 2, Shape::Diag)).run().unwrap();
+    assert!(refused(start(3, 2, CovarianceKind::Diag)).contains("dimension 3"));
+    assert!(refused(start(2, 2, CovarianceKind::Full)).contains("full covariance"));
+    assert!(refused(start(2, 1, CovarianceKind::Diag)).contains("1 components"));
+    let fitted = Fit::new(&target, config.clone()).start(start(2, 2, CovarianceKind::Diag)).run().unwrap();
     let mut state = Some(fitted.state);
     let wrong = config.clone().with_components(1);
     assert!(matches!(Fit::new(&target, wrong).resume(state.take().unwrap()).run(), Err(Error::InvalidInput(_))));
@@ -566,13 +571,13 @@ fn mixtures_that_are_not_finite_are_refused() {
     let broken = [
         Gaussian::isotropic(vec![f64::NAN], 1.0),
         Gaussian::isotropic(vec![f64::INFINITY], 1.0),
-        Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![0.0]))),
-        Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![-1.0]))),
-        Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![f64::NAN]))),
-        Gaussian::new(vec![0.0], Precision::Full(Full::from_factor(1, vec![1e200]))),
+        Gaussian::new(vec![0.0], Full::from_factor(1, vec![0.0])),
+        Gaussian::new(vec![0.0], Full::from_factor(1, vec![-1.0])),
+        Gaussian::new(vec![0.0], Full::from_factor(1, vec![f64::NAN])),
+        Gaussian::new(vec![0.0], Full::from_factor(1, vec![1e200])),
     ];
     for component in broken {
-        let config = Config { covariance: component.shape(), ..Config::new(Method::ComponentDraws) };
+        let config = Config { covariance: component.covariance_kind(), ..Config::new(Method::ComponentDraws) };
         assert!(matches!(Mixture::new(&[1.0], vec![component.clone()]), Err(Error::InvalidInput(_))), "{component:?}");
         let result = Fit::new(&target, config).start(Mixture::single(component.clone())).run();
         assert!(matches!(result, Err(Error::InvalidInput(_))), "{component:?}: {result:?}");

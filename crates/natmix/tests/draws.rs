@@ -5,9 +5,9 @@ mod common;
 use common::{assert_mean, diag_gaussian, distance, gaussian, wave};
 use natmix::draws::{DrawPlan, Plan, Radius};
 use natmix::estimate::Trick;
-use natmix::family::{Gaussian, Mixture, Precision};
+use natmix::family::{AnyCovariance, CovarianceKind, Gaussian, Mixture};
 use natmix::observe::{Iteration, Progress};
-use natmix::target::{EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Fit, Method, Parts, Scratch};
 use std::sync::Mutex;
 
@@ -38,13 +38,13 @@ impl Target for Probe<'_> {
     }
 
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        let (d, factor) = (self.dim(), self.q.precision().factor());
+        let (d, factor) = (self.dim(), common::factor(&self.q));
         let mut eps = Vec::with_capacity(z.data().len());
         for z in z.iter() {
             let delta: Vec<f64> = z.iter().zip(self.q.mean()).map(|(z, m)| z - m).collect();
             eps.extend((0..d).map(|i| match self.q.precision() {
-                Precision::Diag(_) => factor[i] * delta[i],
-                Precision::Full(_) => (i..d).map(|j| factor[j + i * d] * delta[j]).sum(),
+                AnyCovariance::Diag(_) => factor[i] * delta[i],
+                AnyCovariance::Full(_) => (i..d).map(|j| factor[j + i * d] * delta[j]).sum(),
             }));
         }
         Mixture::single(self.q.clone()).log_density_into(z.data(), out.log_p, scratch);
@@ -60,7 +60,7 @@ impl Target for Probe<'_> {
 /// Settings that leave q where it is: rate and tolerance are too small to be felt. One thread sees the points in order.
 fn at_rest(plan: DrawPlan, wanted: usize, iterations: u64, q: &Gaussian) -> Config {
     Config {
-        covariance: q.shape(),
+        covariance: q.covariance_kind(),
         tolerance: 1e-300,
         max_iterations: iterations,
         diagnostic_draws: 0,
@@ -152,7 +152,7 @@ fn points_lie_in_pairs_along_orthogonal_frames() {
         for q in [gaussian(d, 2.0, d), diag_gaussian(d, 2.0, d)] {
             for plan in [ANTITHETIC, ORTHOGONAL, FIXED, RANDOM] {
                 for wanted in [2 * d, 5 * d + 1] {
-                    let case = format!("{plan:?}, {:?}, d = {d}", q.shape());
+                    let case = format!("{plan:?}, {:?}, d = {d}", q.covariance_kind());
                     let eps = points(plan, wanted, 3, &q);
                     let off_centre = wanted.next_multiple_of(2) * d;
                     assert!(square(&eps[off_centre..]).sqrt() < ROUNDING, "{case}: centre");
@@ -288,7 +288,7 @@ fn one_step_on_a_gaussian_is_exact() {
             for method in [Method::Von, Method::Ngvi] {
                 for radius in [Radius::Random, Radius::Fixed] {
                     let config = Config {
-                        covariance: start.shape(),
+                        covariance: start.covariance_kind(),
                         max_iterations: 1,
                         diagnostic_draws: 0,
                         threads: 1,
@@ -304,11 +304,14 @@ fn one_step_on_a_gaussian_is_exact() {
                     let target = Mixture::single(truth.clone());
                     let fitted = Fit::new(&target, config).start(Mixture::single(start.clone())).run().unwrap();
                     let found = &fitted.state.mixture().components()[0];
-                    let case = format!("{method:?}, {radius:?}, {:?}, d = {d}", start.shape());
+                    let case = format!("{method:?}, {radius:?}, {:?}, d = {d}", start.covariance_kind());
                     let of_mean = distance(found.mean(), truth.mean());
-                    let of_precision = distance(found.precision().matrix(), truth.precision().matrix());
+                    let of_precision = distance(&found.precision().matrix(), &truth.precision().matrix());
                     assert!(of_mean < ROUNDING && of_precision < ROUNDING, "{case}: {of_mean} {of_precision}");
-                    assert_eq!(found.shape() == Shape::Diag, start.shape() == Shape::Diag);
+                    assert_eq!(
+                        found.covariance_kind() == CovarianceKind::Diag,
+                        start.covariance_kind() == CovarianceKind::Diag
+                    );
                 }
             }
         }

@@ -136,7 +136,7 @@ fn whole_frames_of_cubature_leave_the_trick_nothing_to_do() {
     let (target, q) = (mixture(d, 2, 2.0, 1), mixture(d, 2, 1.0, 2));
     // One frame along the axes of the whitened space, at the radius that makes quadratics exact.
     let component = &q.components()[k];
-    let factor = component.precision().factor();
+    let factor = common::factor(component);
     let points: Vec<f64> = (0..2 * d)
         .flat_map(|i| {
             let mut z = vec![0.0; d];

@@ -5,10 +5,10 @@ mod common;
 use common::{distance, gaussian, lower, mixture, wave};
 use natmix::draws::{Plan, Radius};
 use natmix::estimate::{Estimator, Trick};
-use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
+use natmix::family::{AnyCovariance, CovarianceKind, Diag, Full, Gaussian, Mixture};
 use natmix::observe::Trace;
 use natmix::rule::{Rule, WeightRule};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Fit, Method, Parts, Scratch, Source};
 use natmix_models::densities::StudentMixture;
 
@@ -21,7 +21,7 @@ fn parameters(q: &Mixture) -> Vec<f64> {
     let mut all = q.weights();
     for component in q.components() {
         all.extend_from_slice(component.mean());
-        all.extend_from_slice(component.precision().matrix());
+        all.extend_from_slice(&component.precision().matrix());
     }
     all
 }
@@ -34,18 +34,18 @@ fn von_solves_a_gaussian_in_one_step() {
         let fitted = Fit::new(&Mixture::single(exact.clone()), config).run().unwrap();
         let found = &fitted.mixture.components()[0];
         assert!(distance(found.mean(), exact.mean()) < 1e-12, "d = {d}");
-        assert!(distance(found.precision().matrix(), exact.precision().matrix()) < 1e-12, "d = {d}");
+        assert!(distance(&found.precision().matrix(), &exact.precision().matrix()) < 1e-12, "d = {d}");
 
         let prec = Diag::new((0..d).map(|i| 2.0 + wave(i)).collect()).unwrap();
-        let exact = Gaussian::new(exact.mean().to_vec(), Precision::Diag(prec));
+        let exact = Gaussian::new(exact.mean().to_vec(), prec);
         let config = Config {
-            covariance: Shape::Diag,
+            covariance: CovarianceKind::Diag,
             ..fixed(Method::Von, 1).with_parts(|parts| Parts { rate: 1.0, draws: Plan::Antithetic, ..parts })
         };
         let fitted = Fit::new(&Mixture::single(exact.clone()), config).run().unwrap();
         let found = &fitted.mixture.components()[0];
         assert!(distance(found.mean(), exact.mean()) < 1e-12, "diagonal, d = {d}");
-        assert!(distance(found.precision().matrix(), exact.precision().matrix()) < 1e-12, "diagonal, d = {d}");
+        assert!(distance(&found.precision().matrix(), &exact.precision().matrix()) < 1e-12, "diagonal, d = {d}");
     }
 }
 
@@ -69,8 +69,8 @@ impl Target for Mapped<'_> {
     fn dim(&self) -> usize {
         self.shift.len()
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
-        &[(Curvature::Exact, Shape::Full), (Curvature::Exact, Shape::Diag)]
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
+        &[(Curvature::Exact, CurvatureShape::Full), (Curvature::Exact, CurvatureShape::Diag)]
     }
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, s: &mut Scratch) -> Result<(), TargetError> {
         let (d, n) = (self.dim(), z.len());
@@ -79,7 +79,7 @@ impl Target for Mapped<'_> {
         let mut full = vec![0.0; out.curv.as_ref().map_or(0, |curv| curv.weights.len() / n * d * d)];
         let curv = out.curv.as_ref().map(|curv| natmix::target::CurvatureSums {
             kind: curv.kind,
-            shape: Shape::Full,
+            shape: CurvatureShape::Full,
             weights: curv.weights,
             sums: &mut full,
         });
@@ -99,9 +99,9 @@ impl Target for Mapped<'_> {
                     let row: Vec<f64> = (0..d).map(|j| half[i + j * d]).collect();
                     for (j, x) in pull(&row).into_iter().enumerate() {
                         match curv.shape {
-                            Shape::Full => sum[i + j * d] = x,
-                            Shape::Diag if i == j => sum[i] = x,
-                            Shape::Diag => {}
+                            CurvatureShape::Full => sum[i + j * d] = x,
+                            CurvatureShape::Diag if i == j => sum[i] = x,
+                            CurvatureShape::Diag => {}
                         }
                     }
                 }
@@ -132,7 +132,7 @@ fn invert_upper(a: &[f64], d: usize) -> Vec<f64> {
     inverse
 }
 
-fn check_equivariance(shape: Shape, config: &Config, what: &str) {
+fn check_equivariance(shape: CovarianceKind, config: &Config, what: &str) {
     let d = config.init_mean.len();
     let target = student(d);
     // Upper-triangular with positive diagonal maps draws onto draws, since S' = A^-T S A^-1 has the factor A^-T L.
@@ -141,7 +141,7 @@ fn check_equivariance(shape: Shape, config: &Config, what: &str) {
     for j in 0..d {
         for i in 0..=j {
             a[i + j * d] = if i == j { 3.0 * l[j + i * d] } else { 5.0 * l[j + i * d] };
-            if shape == Shape::Diag && i != j {
+            if shape == CovarianceKind::Diag && i != j {
                 a[i + j * d] = 0.0;
             }
         }
@@ -156,30 +156,30 @@ fn check_equivariance(shape: Shape, config: &Config, what: &str) {
     };
     let move_gaussian = |g: &Gaussian| {
         let prec = match g.precision() {
-            Precision::Diag(prec) => {
+            AnyCovariance::Diag(prec) => {
                 let entries = (0..d).map(|i| prec.entries()[i] * inverse[i + i * d].powi(2)).collect();
-                Precision::Diag(Diag::new(entries).unwrap())
+                AnyCovariance::from(Diag::new(entries).unwrap())
             }
-            Precision::Full(prec) => {
+            AnyCovariance::Full(prec) => {
                 let mut factor = vec![0.0; d * d];
                 for j in 0..d {
                     for i in 0..d {
                         factor[i + j * d] = (0..d).map(|k| inverse[k + i * d] * prec.factor()[k + j * d]).sum();
                     }
                 }
-                Precision::Full(Full::from_factor(d, factor))
+                Full::from_factor(d, factor).into()
             }
         };
         Gaussian::new(forward(g.mean()), prec)
     };
     let count = config.parts().unwrap().components;
     let start = match shape {
-        Shape::Full => mixture(d, count, 1.5, 11),
-        Shape::Diag => {
+        CovarianceKind::Full => mixture(d, count, 1.5, 11),
+        CovarianceKind::Diag => {
             let components = (0..count).map(|k| {
                 let prec = (0..d).map(|i| 1.5 + wave(40 * k + i)).collect();
                 let mean = (0..d).map(|i| wave(71 * k + i)).collect();
-                Gaussian::new(mean, Precision::Diag(Diag::new(prec).unwrap()))
+                Gaussian::new(mean, Diag::new(prec).unwrap())
             });
             Mixture::new(&vec![1.0; count], components.collect()).unwrap()
         }
@@ -201,7 +201,7 @@ fn check_equivariance(shape: Shape, config: &Config, what: &str) {
 
 #[test]
 fn whole_runs_are_affine_equivariant() {
-    for shape in [Shape::Full, Shape::Diag] {
+    for shape in [CovarianceKind::Full, CovarianceKind::Diag] {
         for d in [1, 3, 6] {
             for components in [1, 3] {
                 for (rule, rate) in [(Rule::Plain, 0.1), (Rule::Improved, 0.2), (Rule::TrustRegion, 1.0)] {
@@ -236,19 +236,19 @@ fn whole_runs_are_affine_equivariant() {
         }
     }
     let momentum = Config {
-        covariance: Shape::Diag,
+        covariance: CovarianceKind::Diag,
         init_mean: vec![0.0; 4],
         seed: 5,
         ..fixed(Method::Vogn, 25).with_parts(|parts| Parts { components: 2, estimator: Estimator::Exact, ..parts })
     };
-    check_equivariance(Shape::Diag, &momentum, "momentum");
+    check_equivariance(CovarianceKind::Diag, &momentum, "momentum");
 }
 
 #[test]
 fn relabelled_components_agree() {
     let target = student(3);
     for method in [Method::Bbvi, Method::Ngvi, Method::Von, Method::MixtureDraws, Method::ComponentDraws] {
-        for shape in [Shape::Full, Shape::Diag] {
+        for shape in [CovarianceKind::Full, CovarianceKind::Diag] {
             let config = Config { covariance: shape, seed: 3, ..fixed(method, 12).with_components(4) };
             let start = Fit::new(&target, Config { max_iterations: 1, ..config.clone() }).run().unwrap().mixture;
             let order = [2, 0, 3, 1];
@@ -294,7 +294,7 @@ fn stein_on_the_residual_recovers_a_two_component_target() {
         // Overlapping, but not so much that one component would do.
         let component = |k: usize, at: f64| {
             let mean = (0..d).map(|i| if i == 0 { at } else { wave(k + i) }).collect();
-            Gaussian::new(mean, Precision::Full(Full::from_factor(d, lower(d, 30 + k))))
+            Gaussian::new(mean, Full::from_factor(d, lower(d, 30 + k)))
         };
         let p = Mixture::new(&[0.3, 0.7], vec![component(0, -2.0), component(1, 2.0)]).unwrap();
         for (draws, radius) in
@@ -316,8 +316,8 @@ fn stein_on_the_residual_recovers_a_two_component_target() {
             // Near, but not at, the answer: which mode a component finds is another question.
             let components = p.components().iter().map(|c| {
                 let mean = c.mean().iter().map(|m| m + 0.2).collect();
-                let factor = c.precision().factor().iter().map(|l| l * 1.2).collect();
-                Gaussian::new(mean, Precision::Full(Full::from_factor(d, factor)))
+                let factor = common::factor(c).iter().map(|l| l * 1.2).collect();
+                Gaussian::new(mean, Full::from_factor(d, factor))
             });
             let start = Mixture::new(&[0.5, 0.5], components.collect()).unwrap();
             let fitted = Fit::new(&p, config).start(start).run().unwrap();
@@ -334,7 +334,7 @@ fn one_component_is_the_single_gaussian_method() {
         let fitted = Fit::new(&target, config).run().unwrap();
         parameters(fitted.state.mixture())
     };
-    for shape in [Shape::Full, Shape::Diag] {
+    for shape in [CovarianceKind::Full, CovarianceKind::Diag] {
         for draws in [Plan::Independent, Plan::Antithetic, Plan::Orthogonal, Plan::Cubature] {
             for (single, estimator) in [(Method::Ngvi, Estimator::Stein), (Method::Von, Estimator::Exact)] {
                 let settings = |method| Config {

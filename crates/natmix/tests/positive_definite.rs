@@ -9,12 +9,13 @@
 //! positive diagonal. The stored `S` is `L L'` rounded; where its own condition (with unit diagonal) passes `1 / (d eps)`
 //! a fresh Cholesky of `S` may fail, and only there.
 
+mod common;
+
 use natmix::Scratch;
-use natmix::family::{Diag, Full, Gaussian, Mixture, Precision, log_sum_exp};
+use natmix::family::{AnyCovariance, CovarianceKind, Diag, Full, Gaussian, Mixture, log_sum_exp};
 use natmix::rule::adam::AdamState;
 use natmix::rule::momentum::Momentum;
 use natmix::rule::{StepInfo, adam, improved, momentum, plain, trust_region, weights};
-use natmix::target::Shape;
 
 /// Random inputs a rule and shape.
 const INPUTS: usize = 100_000;
@@ -68,7 +69,7 @@ impl Random {
 }
 
 /// A component of ordinary, large or small scale, well or ill conditioned.
-fn component(random: &mut Random, d: usize, shape: Shape) -> Gaussian {
+fn component(random: &mut Random, d: usize, shape: CovarianceKind) -> Gaussian {
     let root_scale = if random.below(2) == 0 { 1.0 } else { random.decade(-50.0, 50.0) };
     // Condition number up to 1e14 of S is one of 1e7 of its factor.
     let spread = [0.0, 1.0, 3.5, 7.0][random.below(4)];
@@ -77,8 +78,8 @@ fn component(random: &mut Random, d: usize, shape: Shape) -> Gaussian {
     let mean = (0..d).map(|_| far * random.signed()).collect();
     let diagonal: Vec<f64> = (0..d).map(|_| root_scale * random.decade(-0.5 * spread, 0.5 * spread)).collect();
     let prec = match shape {
-        Shape::Diag => Precision::Diag(Diag::new(diagonal.iter().map(|x| x * x).collect()).unwrap()),
-        Shape::Full => {
+        CovarianceKind::Diag => AnyCovariance::from(Diag::new(diagonal.iter().map(|x| x * x).collect()).unwrap()),
+        CovarianceKind::Full => {
             // T D or D T with unit triangular T: the ill-conditioned directions are turned or along the axes.
             let by_column = random.below(2) == 0;
             let mut factor = vec![0.0; d * d];
@@ -89,7 +90,7 @@ fn component(random: &mut Random, d: usize, shape: Shape) -> Gaussian {
                     factor[i + j * d] = unit * if by_column { diagonal[j] } else { diagonal[i] };
                 }
             }
-            Precision::Full(Full::from_factor(d, factor))
+            Full::from_factor(d, factor).into()
         }
     };
     Gaussian::new(mean, prec)
@@ -114,7 +115,7 @@ fn vector(random: &mut Random, d: usize) -> Vec<f64> {
 }
 
 /// A symmetric curvature (or its diagonal) to meet the precision `s` in a step of size `rate`.
-fn matrix(random: &mut Random, s: &[f64], d: usize, shape: Shape, rate: f64) -> Vec<f64> {
+fn matrix(random: &mut Random, s: &[f64], d: usize, shape: CovarianceKind, rate: f64) -> Vec<f64> {
     let kind = random.below(9);
     let size = random.size();
     let relative = random.decade(-12.0, 6.0);
@@ -122,7 +123,7 @@ fn matrix(random: &mut Random, s: &[f64], d: usize, shape: Shape, rate: f64) -> 
     let sign = if random.below(2) == 0 { 1.0 } else { -1.0 };
     // Brings the plain step to where S_new is singular but for rounding.
     let edge = 1.0 + [0.0, 1e-15, -1e-15, 1e-8, -1e-8][random.below(5)];
-    let stride = if shape == Shape::Full { d + 1 } else { 1 };
+    let stride = if shape == CovarianceKind::Full { d + 1 } else { 1 };
     let root: Vec<f64> = (0..d).map(|i| s[i * stride].sqrt()).collect();
     let mut entry = |i: usize, j: usize, at: usize| match kind {
         0 => 0.0,
@@ -136,8 +137,8 @@ fn matrix(random: &mut Random, s: &[f64], d: usize, shape: Shape, rate: f64) -> 
     let mut h = vec![0.0; s.len()];
     for i in 0..d {
         match shape {
-            Shape::Diag => h[i] = entry(i, i, i),
-            Shape::Full => {
+            CovarianceKind::Diag => h[i] = entry(i, i, i),
+            CovarianceKind::Full => {
                 for j in 0..=i {
                     h[i + j * d] = entry(i, j, i + j * d);
                     h[j + i * d] = h[i + j * d];
@@ -149,8 +150,8 @@ fn matrix(random: &mut Random, s: &[f64], d: usize, shape: Shape, rate: f64) -> 
         let (i, j) = (random.below(d), random.below(d));
         let bad = random.broken();
         match shape {
-            Shape::Diag => h[i] = bad,
-            Shape::Full => (h[i + j * d], h[j + i * d]) = (bad, bad),
+            CovarianceKind::Diag => h[i] = bad,
+            CovarianceKind::Full => (h[i + j * d], h[j + i * d]) = (bad, bad),
         }
     }
     h
@@ -164,7 +165,8 @@ const ROUNDING: f64 = 8.0;
 
 fn same_bits(a: &Gaussian, b: &Gaussian) -> bool {
     let bits = |g: &Gaussian| -> Vec<u64> {
-        let numbers = g.mean().iter().chain(g.precision().matrix()).chain(g.precision().factor());
+        let matrix = g.precision().matrix();
+        let numbers = g.mean().iter().chain(matrix.iter()).chain(common::factor(g));
         numbers.chain([&g.log_norm()]).map(|x| x.to_bits()).collect()
     };
     bits(a) == bits(b)
@@ -173,7 +175,7 @@ fn same_bits(a: &Gaussian, b: &Gaussian) -> bool {
 /// What holds after every step.
 fn check(before: &Gaussian, after: &Gaussian, info: StepInfo, what: &str) {
     let d = after.dim();
-    let (s, l) = (after.precision().matrix(), after.precision().factor());
+    let (s, l) = (&after.precision().matrix()[..], common::factor(after));
     let finite = |x: &[f64]| x.iter().all(|x| x.is_finite());
     assert!(finite(after.mean()), "{what}: mean {:?}", after.mean());
     assert!(finite(s) && finite(l), "{what}: precision {s:?} of factor {l:?}");
@@ -185,14 +187,14 @@ fn check(before: &Gaussian, after: &Gaussian, info: StepInfo, what: &str) {
         None => assert!(info.rate > 0.0 && info.rate.is_finite(), "{what}: {info:?}"),
     }
     let tolerance = ROUNDING * (d + 1) as f64 * f64::EPSILON;
-    match after.shape() {
-        Shape::Diag => {
+    match after.covariance_kind() {
+        CovarianceKind::Diag => {
             for (s, l) in s.iter().zip(l) {
                 assert!(*s > 0.0 && *l > 0.0 && s.recip().is_finite(), "{what}: {s}, factor {l}");
                 assert!((l * l / s - 1.0).abs() <= tolerance, "{what}: {s} has factor {l}");
             }
         }
-        Shape::Full => {
+        CovarianceKind::Full => {
             for j in 0..d {
                 assert!(l[j + j * d] > 0.0 && s[j + j * d] > 0.0, "{what}: pivot {j} of {l:?}, {s:?}");
                 for i in 0..d {
@@ -217,9 +219,9 @@ fn check(before: &Gaussian, after: &Gaussian, info: StepInfo, what: &str) {
             }
         }
     }
-    let log_det: f64 = match after.shape() {
-        Shape::Diag => l.iter().map(|x| 2.0 * x.ln()).sum(),
-        Shape::Full => l.iter().step_by(d + 1).map(|x| 2.0 * x.ln()).sum(),
+    let log_det: f64 = match after.covariance_kind() {
+        CovarianceKind::Diag => l.iter().map(|x| 2.0 * x.ln()).sum(),
+        CovarianceKind::Full => l.iter().step_by(d + 1).map(|x| 2.0 * x.ln()).sum(),
     };
     let log_norm = 0.5 * (log_det - d as f64 * std::f64::consts::TAU.ln());
     // A sum of d logarithms, each below 710: its rounding error is absolute.
@@ -245,7 +247,7 @@ fn scaled_condition(s: &[f64], l: &[f64], d: usize) -> f64 {
 }
 
 /// Feeds a rule with everything; `step` also checks what the rule carries along.
-fn torture(name: &str, shape: Shape, seed: u64, step: &mut StepOf<'_>, reset: &mut dyn FnMut(usize)) {
+fn torture(name: &str, shape: CovarianceKind, seed: u64, step: &mut StepOf<'_>, reset: &mut dyn FnMut(usize)) {
     let mut random = Random(seed);
     let mut scratch = Scratch::default();
     let (mut taken, mut skipped) = (0, 0);
@@ -253,7 +255,7 @@ fn torture(name: &str, shape: Shape, seed: u64, step: &mut StepOf<'_>, reset: &m
         let d = q.dim();
         let rate = random.decade(-6.0, 3.0);
         let grad = vector(random, d);
-        let hess = matrix(random, q.precision().matrix(), d, shape, rate);
+        let hess = matrix(random, &q.precision().matrix(), d, shape, rate);
         let before = q.clone();
         let info = step(q, &grad, &hess, rate, scratch);
         let broken = grad.iter().chain(&hess).any(|x| !x.is_finite());
@@ -300,12 +302,24 @@ fn torture(name: &str, shape: Shape, seed: u64, step: &mut StepOf<'_>, reset: &m
 
 #[test]
 fn plain_diag() {
-    torture("plain", Shape::Diag, 1, &mut |q, g, h, rate, scratch| plain::step(q, g, h, rate, scratch), &mut |_| ());
+    torture(
+        "plain",
+        CovarianceKind::Diag,
+        1,
+        &mut |q, g, h, rate, scratch| plain::step(q, g, h, rate, scratch),
+        &mut |_| (),
+    );
 }
 
 #[test]
 fn plain_full() {
-    torture("plain", Shape::Full, 2, &mut |q, g, h, rate, scratch| plain::step(q, g, h, rate, scratch), &mut |_| ());
+    torture(
+        "plain",
+        CovarianceKind::Full,
+        2,
+        &mut |q, g, h, rate, scratch| plain::step(q, g, h, rate, scratch),
+        &mut |_| (),
+    );
 }
 
 fn improved_step(q: &mut Gaussian, g: &[f64], h: &[f64], rate: f64, scratch: &mut Scratch) -> StepInfo {
@@ -315,12 +329,12 @@ fn improved_step(q: &mut Gaussian, g: &[f64], h: &[f64], rate: f64, scratch: &mu
 
 #[test]
 fn improved_diag() {
-    torture("improved", Shape::Diag, 3, &mut improved_step, &mut |_| ());
+    torture("improved", CovarianceKind::Diag, 3, &mut improved_step, &mut |_| ());
 }
 
 #[test]
 fn improved_full() {
-    torture("improved", Shape::Full, 4, &mut improved_step, &mut |_| ());
+    torture("improved", CovarianceKind::Full, 4, &mut improved_step, &mut |_| ());
 }
 
 #[test]
@@ -328,7 +342,7 @@ fn trust_region_diag() {
     let mut step = |q: &mut Gaussian, g: &[f64], h: &[f64], bound, scratch: &mut Scratch| {
         trust_region::step(q, g, h, bound, scratch)
     };
-    torture("trust region", Shape::Diag, 5, &mut step, &mut |_| ());
+    torture("trust region", CovarianceKind::Diag, 5, &mut step, &mut |_| ());
 }
 
 #[test]
@@ -336,7 +350,7 @@ fn trust_region_full() {
     let mut step = |q: &mut Gaussian, g: &[f64], h: &[f64], bound, scratch: &mut Scratch| {
         trust_region::step(q, g, h, bound, scratch)
     };
-    torture("trust region", Shape::Full, 6, &mut step, &mut |_| ());
+    torture("trust region", CovarianceKind::Full, 6, &mut step, &mut |_| ());
 }
 
 #[test]
@@ -357,10 +371,10 @@ fn momentum_diag() {
         assert!(velocity.iter().all(|x| x.is_finite()), "velocity {velocity:?}");
         info
     };
-    torture("momentum", Shape::Diag, 7, &mut step, &mut |d| *carried.borrow_mut() = (vec![0.0; d], 0));
+    torture("momentum", CovarianceKind::Diag, 7, &mut step, &mut |d| *carried.borrow_mut() = (vec![0.0; d], 0));
 }
 
-fn adam_torture(shape: Shape, seed: u64) {
+fn adam_torture(shape: CovarianceKind, seed: u64) {
     use std::cell::RefCell;
     let carried = RefCell::new((AdamState::new(1, 1), 0));
     let mut step = |q: &mut Gaussian, g: &[f64], h: &[f64], rate: f64, scratch: &mut Scratch| {
@@ -371,18 +385,18 @@ fn adam_torture(shape: Shape, seed: u64) {
         assert!(logit.is_finite(), "logit {logit} from {}", g[0]);
         info
     };
-    let mut reset = |d: usize| *carried.borrow_mut() = (AdamState::new(d, shape.len(d)), 0);
+    let mut reset = |d: usize| *carried.borrow_mut() = (AdamState::new(d, shape.curvature_shape().len(d)), 0);
     torture("adam", shape, seed, &mut step, &mut reset);
 }
 
 #[test]
 fn adam_diag() {
-    adam_torture(Shape::Diag, 8);
+    adam_torture(CovarianceKind::Diag, 8);
 }
 
 #[test]
 fn adam_full() {
-    adam_torture(Shape::Full, 9);
+    adam_torture(CovarianceKind::Full, 9);
 }
 
 /// In exact arithmetic `S_new = (S + U'U) / 2 >= S/2` for every curvature.
@@ -392,19 +406,19 @@ fn improved_never_falls_below_half() {
     let mut scratch = Scratch::default();
     for at in 0..20_000 {
         let d = 1 + random.below(8);
-        let shape = if at % 2 == 0 { Shape::Full } else { Shape::Diag };
+        let shape = if at % 2 == 0 { CovarianceKind::Full } else { CovarianceKind::Diag };
         let old = component(&mut random, d, shape);
         let mut new = old.clone();
         let strength = random.decade(-3.0, 3.0);
         let s = old.precision().full_matrix();
         let root: Vec<f64> = (0..d).map(|i| s[i * (d + 1)].sqrt()).collect();
-        let mut h = vec![0.0; shape.len(d)];
+        let mut h = vec![0.0; shape.curvature_shape().len(d)];
         for i in 0..d {
             for j in 0..=i {
                 let x = strength * root[i] * root[j] * random.signed();
                 match shape {
-                    Shape::Diag => h[i] = x,
-                    Shape::Full => (h[i + j * d], h[j + i * d]) = (x, x),
+                    CovarianceKind::Diag => h[i] = x,
+                    CovarianceKind::Full => (h[i + j * d], h[j + i * d]) = (x, x),
                 }
             }
         }
@@ -450,7 +464,7 @@ fn steps_do_not_depend_on_units() {
         for unit in [(-400f64).exp2(), (-100f64).exp2(), 100f64.exp2(), 400f64.exp2()] {
             let make = |unit: f64| {
                 let l = factor.iter().map(|x| x * unit).collect();
-                Gaussian::new(mean.iter().map(|m| m / unit).collect(), Precision::Full(Full::from_factor(d, l)))
+                Gaussian::new(mean.iter().map(|m| m / unit).collect(), Full::from_factor(d, l))
             };
             let (g, h): (Vec<f64>, Vec<f64>) =
                 (grad.iter().map(|x| x * unit).collect(), hess.iter().map(|x| x * unit * unit).collect());

@@ -7,9 +7,9 @@ mod common;
 
 use common::{assert_mean, distance};
 use natmix::Scratch;
-use natmix::family::{Diag, Full, Gaussian, Mixture, Precision, log_sum_exp};
+use natmix::family::{AnyCovariance, CovarianceKind, Diag, Full, Gaussian, Mixture, log_sum_exp};
 use natmix::rule::{improved, plain, trust_region, weights};
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 use natmix::testing::{CheckOptions, check_target};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -33,24 +33,24 @@ fn factor(d: usize) -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-fn gaussian(d: usize, shape: Shape) -> impl Strategy<Value = Gaussian> {
+fn gaussian(d: usize, shape: CovarianceKind) -> impl Strategy<Value = Gaussian> {
     (vec(-3.0..3.0f64, d), factor(d)).prop_map(move |(mean, l)| {
         let prec = match shape {
-            Shape::Full => Precision::Full(Full::from_factor(d, l)),
-            Shape::Diag => {
+            CovarianceKind::Full => AnyCovariance::from(Full::from_factor(d, l)),
+            CovarianceKind::Diag => {
                 let squares = l.iter().step_by(d + 1).map(|x| x * x);
-                Precision::Diag(Diag::new(squares.collect()).unwrap())
+                Diag::new(squares.collect()).unwrap().into()
             }
         };
         Gaussian::new(mean, prec)
     })
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
-    prop_oneof![Just(Shape::Diag), Just(Shape::Full)]
+fn shape() -> impl Strategy<Value = CovarianceKind> {
+    prop_oneof![Just(CovarianceKind::Diag), Just(CovarianceKind::Full)]
 }
 
-fn mixture_of(d: usize, shape: Shape) -> impl Strategy<Value = Mixture> {
+fn mixture_of(d: usize, shape: CovarianceKind) -> impl Strategy<Value = Mixture> {
     (1..5usize).prop_flat_map(move |k| {
         (vec(0.05..1.0f64, k), vec(gaussian(d, shape), k))
             .prop_map(|(weights, components)| Mixture::new(&weights, components).unwrap())
@@ -71,14 +71,14 @@ fn as_full(q: &Mixture) -> Mixture {
     let d = q.dim();
     let component = |c: &Gaussian| {
         let mut l = vec![0.0; d * d];
-        l.iter_mut().step_by(d + 1).zip(c.precision().factor()).for_each(|(l, root)| *l = *root);
-        Gaussian::new(c.mean().to_vec(), Precision::Full(Full::from_factor(d, l)))
+        l.iter_mut().step_by(d + 1).zip(common::factor(c)).for_each(|(l, root)| *l = *root);
+        Gaussian::new(c.mean().to_vec(), Full::from_factor(d, l))
     };
     Mixture::new(&q.weights(), q.components().iter().map(component).collect()).unwrap()
 }
 
 /// Value, gradient and one weighted Hessian sum.
-fn evaluate(q: &Mixture, points: &[f64], weights: &[f64], shape: Shape) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+fn evaluate(q: &Mixture, points: &[f64], weights: &[f64], shape: CurvatureShape) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let d = q.dim();
     let (mut log_p, mut grad, mut sums) =
         (vec![0.0; points.len() / d], vec![0.0; points.len()], vec![0.0; shape.len(d)]);
@@ -119,7 +119,7 @@ proptest! {
         let turned = q.reordered(&order);
         prop_assert!(distance(&q.log_density(&z), &turned.log_density(&z)) < 1e-13);
         let weights = [1.0, -0.5, 2.0];
-        let (a, b) = (evaluate(&q, &z, &weights, q.shape()), evaluate(&turned, &z, &weights, q.shape()));
+        let (a, b) = (evaluate(&q, &z, &weights, q.curvature_shape()), evaluate(&turned, &z, &weights, q.curvature_shape()));
         prop_assert!(distance(&a.1, &b.1) < 1e-11 && distance(&a.2, &b.2) < 1e-10);
         let log_resp = q.log_responsibilities(&z[..q.dim()]);
         let turned_resp = turned.log_responsibilities(&z[..q.dim()]);
@@ -143,40 +143,40 @@ proptest! {
         let (eta1, eta2) = q.natural();
         let back = Gaussian::from_natural(&eta1, &eta2).unwrap();
         prop_assert!(distance(back.mean(), q.mean()) < 1e-11);
-        prop_assert!(distance(back.precision().matrix(), q.precision().matrix()) < 1e-15);
+        prop_assert!(distance(&back.precision().matrix(), &q.precision().matrix()) < 1e-15);
         prop_assert!((back.log_norm() - q.log_norm()).abs() < 1e-12);
         // The second moment hides the covariance below m m': its digits are lost by as much.
         let (mean, second) = q.expectation();
         let back = Gaussian::from_expectation(&mean, &second).unwrap();
         prop_assert_eq!(back.mean(), q.mean());
-        prop_assert!(distance(back.precision().matrix(), q.precision().matrix()) < 1e-9);
+        prop_assert!(distance(&back.precision().matrix(), &q.precision().matrix()) < 1e-9);
         // Entropy from the natural parameters' own log normaliser: A = m'S m / 2 - log_norm.
         prop_assert!((q.entropy() - (0.5 * q.dim() as f64 - q.log_norm())).abs() < 1e-12);
         prop_assert!(q.kl(&q).abs() < 1e-11);
     }
 
     #[test]
-    fn kl_is_not_negative(a in gaussian(3, Shape::Full), b in gaussian(3, Shape::Full), c in gaussian(3, Shape::Diag)) {
+    fn kl_is_not_negative(a in gaussian(3, CovarianceKind::Full), b in gaussian(3, CovarianceKind::Full), c in gaussian(3, CovarianceKind::Diag)) {
         prop_assert!(a.kl(&b) >= 0.0 && a.kl(&c) >= 0.0 && c.kl(&a) >= 0.0);
     }
 
     #[test]
     fn full_agrees_with_diagonal_on_diagonal_matrices(
         (q, z) in (prop_oneof![1..7usize, Just(33)])
-            .prop_flat_map(|d| mixture_of(d, Shape::Diag))
+            .prop_flat_map(|d| mixture_of(d, CovarianceKind::Diag))
             .prop_flat_map(|q| { let d = q.dim(); (Just(q), points(d, 3)) }),
     ) {
         let full = as_full(&q);
         let d = q.dim();
         prop_assert!(distance(&q.log_density(&z), &full.log_density(&z)) < 1e-12);
         let weights = [0.3, 1.0, -2.0];
-        for shape in [Shape::Diag, Shape::Full] {
+        for shape in [CurvatureShape::Diag, CurvatureShape::Full] {
             let (a, b) = (evaluate(&q, &z, &weights, shape), evaluate(&full, &z, &weights, shape));
             prop_assert!(distance(&a.0, &b.0) < 1e-12 && distance(&a.1, &b.1) < 1e-11 && distance(&a.2, &b.2) < 1e-10);
         }
         let by_shape = |shape| evaluate(&q, &z, &weights, shape).2;
-        let diagonal: Vec<f64> = by_shape(Shape::Full).into_iter().step_by(d + 1).collect();
-        prop_assert!(distance(&by_shape(Shape::Diag), &diagonal) < 1e-10);
+        let diagonal: Vec<f64> = by_shape(CurvatureShape::Full).into_iter().step_by(d + 1).collect();
+        prop_assert!(distance(&by_shape(CurvatureShape::Diag), &diagonal) < 1e-10);
         prop_assert!(distance(&q.sample(5, 3), &full.sample(5, 3)) < 1e-12);
         prop_assert!(distance(&q.mean(), &full.mean()) < 1e-12 && distance(&q.covariance(), &full.covariance()) < 1e-12);
         let (a, b) = (q.entropy(20, 4), full.entropy(20, 4));
@@ -187,7 +187,7 @@ proptest! {
     fn far_points_are_no_trouble(q in mixture(), log_distance in 3.0..150.0f64, sign in prop_oneof![Just(1.0), Just(-1.0)]) {
         let d = q.dim();
         let z = vec![sign * 10f64.powf(log_distance); d];
-        let (log_p, grad, hess) = evaluate(&q, &z, &[1.0], q.shape());
+        let (log_p, grad, hess) = evaluate(&q, &z, &[1.0], q.curvature_shape());
         // Squares of 1e150 times factors below 2.5, d times, are still finite, so nothing has to be NaN.
         prop_assert!(log_p[0].is_finite() && log_p[0] < 0.0, "{:?}", log_p);
         prop_assert!(grad.iter().all(|x| x.is_finite()), "{:?}", grad);
@@ -265,7 +265,7 @@ proptest! {
 
 /// A component, a gradient and a curvature of ordinary size, all diagonal.
 fn diagonal_step() -> impl Strategy<Value = (Gaussian, Vec<f64>, Vec<f64>)> {
-    (1..7usize).prop_flat_map(|d| (gaussian(d, Shape::Diag), vec(-5.0..5.0f64, d), vec(-5.0..5.0f64, d)))
+    (1..7usize).prop_flat_map(|d| (gaussian(d, CovarianceKind::Diag), vec(-5.0..5.0f64, d), vec(-5.0..5.0f64, d)))
 }
 
 /// The same with full matrices.
@@ -277,7 +277,7 @@ fn full_step() -> impl Strategy<Value = (Gaussian, Vec<f64>, Vec<f64>)> {
             }
             h
         });
-        (gaussian(d, Shape::Full), vec(-5.0..5.0f64, d), symmetric)
+        (gaussian(d, CovarianceKind::Full), vec(-5.0..5.0f64, d), symmetric)
     })
 }
 
@@ -305,7 +305,7 @@ proptest! {
             // Close to the edge of the cone a precision is a difference of nearly equal numbers.
             prop_assert!(distance(diagonal.mean(), full.mean()) < 1e-8, "{}: {:?} {:?}", name, diagonal, full);
             let expanded = diagonal.precision().full_matrix();
-            prop_assert!(distance(&expanded, full.precision().matrix()) < 1e-10, "{}: {:?} {:?}", name, diagonal, full);
+            prop_assert!(distance(&expanded, &full.precision().matrix()) < 1e-10, "{}: {:?} {:?}", name, diagonal, full);
         }
     }
 
@@ -330,7 +330,7 @@ proptest! {
         let mut plainly = q.clone();
         let plain = plain::step(&mut plainly, &grad, &hess, info.rate, &mut Scratch::default());
         if plain.rate == info.rate {
-            prop_assert!(distance(plainly.precision().matrix(), new.precision().matrix()) < 1e-10);
+            prop_assert!(distance(&plainly.precision().matrix(), &new.precision().matrix()) < 1e-10);
             prop_assert!(distance(plainly.mean(), new.mean()) < 1e-7);
         }
     }
@@ -343,7 +343,7 @@ proptest! {
             let info = rule(&mut new, &zeros[..q.dim()], &zeros, rate, &mut Scratch::default());
             prop_assert!(info.skipped.is_none(), "{}", name);
             prop_assert_eq!(new.mean(), q.mean());
-            prop_assert!(distance(new.precision().matrix(), q.precision().matrix()) < 1e-14, "{}", name);
+            prop_assert!(distance(&new.precision().matrix(), &q.precision().matrix()) < 1e-14, "{}", name);
         }
     }
 

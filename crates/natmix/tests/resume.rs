@@ -4,10 +4,10 @@ mod folder;
 
 use folder::Folder;
 use natmix::checkpoint::{Checkpoint, Checkpointer, read_checkpoint_bytes};
-use natmix::family::{Covariances, Gaussian, Mixture};
+use natmix::family::{CovarianceKind, Covariances, Gaussian, Mixture};
 use natmix::observe::{Iteration, Observer};
 use natmix::stop::StopReason;
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Error, Fit, Fitted, Method, Parts, Scratch};
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
@@ -37,8 +37,12 @@ impl Target for Regression {
         Some(self.rows.len())
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
-        &[(Curvature::Exact, Shape::Diag), (Curvature::Exact, Shape::Full), (Curvature::EmpiricalFisher, Shape::Diag)]
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
+        &[
+            (Curvature::Exact, CurvatureShape::Diag),
+            (Curvature::Exact, CurvatureShape::Full),
+            (Curvature::EmpiricalFisher, CurvatureShape::Diag),
+        ]
     }
 
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, mut out: EvalOut<'_>, _: &mut Scratch) -> Result<(), TargetError> {
@@ -74,8 +78,8 @@ impl Target for Regression {
             }
             if let Some(curv) = &mut out.curv {
                 let entries = match curv.shape {
-                    Shape::Diag => vec![hess[0], hess[3]],
-                    Shape::Full => hess.to_vec(),
+                    CurvatureShape::Diag => vec![hess[0], hess[3]],
+                    CurvatureShape::Full => hess.to_vec(),
                 };
                 let weights = curv.weights[i..].iter().step_by(out.log_p.len());
                 for (weight, sum) in weights.zip(curv.sums.chunks_exact_mut(entries.len())) {
@@ -200,11 +204,11 @@ fn every_method_with_one_and_three_components_of_either_shape() {
     let regression = Regression::new();
     for (method, name, _) in Method::ALL {
         for components in [1, 3] {
-            for covariance in [Shape::Diag, Shape::Full] {
+            for covariance in [CovarianceKind::Diag, CovarianceKind::Full] {
                 let case = format!("{name}-{components}-{}", covariance.name());
                 let config = Config { covariance, ..short(method).with_components(components) };
                 if method == Method::Vogn {
-                    if covariance == Shape::Diag {
+                    if covariance == CovarianceKind::Diag {
                         let config = config.with_parts(|parts| Parts { minibatch: Some(5), ..parts });
                         let unbroken = check(&regression, &config, 7, 7, &case);
                         assert!(numbers(&unbroken)["velocities"].iter().any(|byte| *byte != 0));

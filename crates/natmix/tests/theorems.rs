@@ -8,10 +8,10 @@ mod common;
 use common::{diag_gaussian, distance, gaussian, slopes, solve_linear, tensor_quadrature, wave};
 use natmix::Scratch;
 use natmix::estimate::{Estimator, moments_from};
-use natmix::family::{Gaussian, Mixture};
+use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::rule::{improved, plain, trust_region, weights};
 use natmix::target::ClosureTarget;
-use natmix::target::{EvalOut, Points, Rows, Shape, Target};
+use natmix::target::{EvalOut, Points, Rows, Target};
 
 const NUMERICAL: f64 = 1e-6;
 /// Length of a difference, to be extrapolated.
@@ -66,40 +66,43 @@ fn elbo(target: &dyn Target, q: &Gaussian) -> f64 {
 #[derive(Clone, Copy, Debug)]
 struct Family {
     d: usize,
-    shape: Shape,
+    shape: CovarianceKind,
 }
 
 impl Family {
-    const ALL: [Family; 3] =
-        [Family { d: 1, shape: Shape::Diag }, Family { d: 2, shape: Shape::Diag }, Family { d: 2, shape: Shape::Full }];
+    const ALL: [Family; 3] = [
+        Family { d: 1, shape: CovarianceKind::Diag },
+        Family { d: 2, shape: CovarianceKind::Diag },
+        Family { d: 2, shape: CovarianceKind::Full },
+    ];
 
     fn member(self) -> Gaussian {
         match self.shape {
-            Shape::Diag => diag_gaussian(self.d, 1.5, 4),
-            Shape::Full => gaussian(self.d, 1.5, 4),
+            CovarianceKind::Diag => diag_gaussian(self.d, 1.5, 4),
+            CovarianceKind::Full => gaussian(self.d, 1.5, 4),
         }
     }
 
     fn pairs(self) -> Vec<(usize, usize)> {
-        let full = self.shape == Shape::Full;
+        let full = self.shape == CovarianceKind::Full;
         (0..self.d).flat_map(|j| (0..=j).map(move |i| (i, j))).filter(|(i, j)| full || i == j).collect()
     }
 
     /// Vector and symmetric matrix as coordinates; `twice` is the weight of an entry off the diagonal.
     fn flatten(self, vector: &[f64], matrix: &[f64], twice: f64) -> Vec<f64> {
         let entry = |(i, j): (usize, usize)| match self.shape {
-            Shape::Diag => matrix[i],
-            Shape::Full => matrix[i + j * self.d] * if i == j { 1.0 } else { twice },
+            CovarianceKind::Diag => matrix[i],
+            CovarianceKind::Full => matrix[i + j * self.d] * if i == j { 1.0 } else { twice },
         };
         vector.iter().copied().chain(self.pairs().into_iter().map(entry)).collect()
     }
 
     fn unflatten(self, flat: &[f64], twice: f64) -> (Vec<f64>, Vec<f64>) {
-        let mut matrix = vec![0.0; self.shape.len(self.d)];
+        let mut matrix = vec![0.0; self.shape.curvature_shape().len(self.d)];
         for ((i, j), x) in self.pairs().into_iter().zip(&flat[self.d..]) {
             match self.shape {
-                Shape::Diag => matrix[i] = *x,
-                Shape::Full => {
+                CovarianceKind::Diag => matrix[i] = *x,
+                CovarianceKind::Full => {
                     let x = if i == j { *x } else { x / twice };
                     (matrix[i + j * self.d], matrix[j + i * self.d]) = (x, x);
                 }
@@ -156,9 +159,9 @@ fn natural_gradient_is_the_gradient_in_expectation_parameters() {
         let moments =
             moments_from(&p, &Mixture::single(q.clone()), 0, &points, &weights, Estimator::Stein, 0.0).unwrap();
         let curvature = |i: usize, j: usize| match family.shape {
-            Shape::Diag if i == j => moments.hess[i],
-            Shape::Diag => 0.0,
-            Shape::Full => moments.hess[i + j * family.d],
+            CovarianceKind::Diag if i == j => moments.hess[i],
+            CovarianceKind::Diag => 0.0,
+            CovarianceKind::Full => moments.hess[i + j * family.d],
         };
         let first: Vec<f64> = (0..family.d)
             .map(|i| moments.grad[i] - (0..family.d).map(|j| curvature(i, j) * q.mean()[j]).sum::<f64>())
@@ -210,7 +213,7 @@ fn plain_step_is_the_mirror_step() {
                 assert!(moved.kl(&old) > 1e-3, "{family:?}: nothing moved");
                 assert!(distance(moved.mean(), mirror.mean()) < NUMERICAL, "{family:?}: {moved:?} against {mirror:?}");
                 let (ours, theirs) = (moved.precision().matrix(), mirror.precision().matrix());
-                assert!(distance(ours, theirs) < NUMERICAL, "{family:?}: {ours:?} against {theirs:?}");
+                assert!(distance(&ours, &theirs) < NUMERICAL, "{family:?}: {ours:?} against {theirs:?}");
             }
         }
     }
@@ -226,8 +229,12 @@ fn natural_and_expectation_parameters_round_trip() {
             let natural = Gaussian::from_natural(&eta1, &eta2).unwrap();
             let expectation = Gaussian::from_expectation(&mean, &second).unwrap();
             for back in [&natural, &expectation] {
-                assert!(distance(back.mean(), q.mean()) < 1e-12, "{:?} d = {d}", q.shape());
-                assert!(distance(back.precision().matrix(), q.precision().matrix()) < 1e-12, "{:?} d = {d}", q.shape());
+                assert!(distance(back.mean(), q.mean()) < 1e-12, "{:?} d = {d}", q.covariance_kind());
+                assert!(
+                    distance(&back.precision().matrix(), &q.precision().matrix()) < 1e-12,
+                    "{:?} d = {d}",
+                    q.covariance_kind()
+                );
                 assert!((back.entropy() - q.entropy()).abs() < 1e-12 * d as f64);
             }
             let (again1, again2) = expectation.natural();
@@ -308,9 +315,9 @@ fn any_moments(q: &Gaussian, size: f64, salt: usize) -> (Vec<f64>, Vec<f64>) {
     let d = q.dim();
     let grad = (0..d).map(|i| size * wave(salt + i)).collect();
     let entry = |i: usize, j: usize| size * wave(salt + 5000 + i.min(j) * d + i.max(j));
-    let hess = match q.shape() {
-        Shape::Diag => (0..d).map(|i| entry(i, i)).collect(),
-        Shape::Full => (0..d * d).map(|at| entry(at % d, at / d)).collect(),
+    let hess = match q.covariance_kind() {
+        CovarianceKind::Diag => (0..d).map(|i| entry(i, i)).collect(),
+        CovarianceKind::Full => (0..d * d).map(|at| entry(at % d, at / d)).collect(),
     };
     (grad, hess)
 }
@@ -326,7 +333,7 @@ fn trust_region_goes_to_the_bound_along_the_plain_step() {
                 for bound in [1e-4, 0.05, 1.0] {
                     let mut moved = old.clone();
                     let info = trust_region::step(&mut moved, &grad, &hess, bound, &mut Scratch::default());
-                    let case = format!("d = {d}, {:?}, size {size}, bound {bound}", old.shape());
+                    let case = format!("d = {d}, {:?}, size {size}, bound {bound}", old.covariance_kind());
                     assert_eq!(info.skipped, None, "{case}");
                     if info.rate == 1.0 {
                         inactive += 1;
@@ -341,7 +348,7 @@ fn trust_region_goes_to_the_bound_along_the_plain_step() {
                     assert_eq!(halved.rate, info.rate, "{case}");
                     assert!(distance(moved.mean(), straight.mean()) < 1e-9, "{case}");
                     let (ours, theirs) = (moved.precision().matrix(), straight.precision().matrix());
-                    assert!(distance(ours, theirs) < 1e-9, "{case}");
+                    assert!(distance(&ours, &theirs) < 1e-9, "{case}");
                 }
             }
         }
@@ -352,16 +359,16 @@ fn trust_region_goes_to_the_bound_along_the_plain_step() {
 /// `S + t G + t^2/2 G S^-1 G` by plain matrix products.
 fn improved_precision(old: &Gaussian, hess: &[f64], t: f64) -> Vec<f64> {
     let d = old.dim();
-    if old.shape() == Shape::Diag {
-        let entries = old.precision().matrix().iter().zip(hess);
-        return entries.map(|(s, h)| s - t * h + 0.5 * t * t * h * h / s).collect();
+    if old.covariance_kind() == CovarianceKind::Diag {
+        let matrix = old.precision().matrix();
+        return matrix.iter().zip(hess).map(|(s, h)| s - t * h + 0.5 * t * t * h * h / s).collect();
     }
     let times = |a: &[f64], b: &[f64]| -> Vec<f64> {
         (0..d * d).map(|at| (0..d).map(|l| a[at % d + l * d] * b[l + at / d * d]).sum()).collect()
     };
     let square = times(hess, &times(&old.precision().covariance(), hess));
-    let terms = old.precision().matrix().iter().zip(hess).zip(&square);
-    terms.map(|((s, h), square)| s - t * h + 0.5 * t * t * square).collect()
+    let matrix = old.precision().matrix();
+    matrix.iter().zip(hess).zip(&square).map(|((s, h), square)| s - t * h + 0.5 * t * t * square).collect()
 }
 
 /// Closed formulas: 1e-12.
@@ -378,10 +385,10 @@ fn improved_step_is_its_formula() {
                 let mean: Vec<f64> = (0..d)
                     .map(|i| old.mean()[i] + t * (0..d).map(|j| covariance[i + j * d] * grad[j]).sum::<f64>())
                     .collect();
-                let case = format!("d = {d}, {:?}, size {size}", old.shape());
+                let case = format!("d = {d}, {:?}, size {size}", old.covariance_kind());
                 assert!(distance(moved.mean(), &mean) < 1e-12, "{case}");
                 let precision = improved_precision(&old, &hess, t);
-                assert!(distance(moved.precision().matrix(), &precision) < 1e-12, "{case}");
+                assert!(distance(&moved.precision().matrix(), &precision) < 1e-12, "{case}");
 
                 // A cap that acts shortens the step to |t L^-1 G L^-T| = cap and changes nothing else.
                 let cap = 0.01;

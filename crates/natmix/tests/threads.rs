@@ -5,8 +5,8 @@ mod common;
 use common::mixture;
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
+use natmix::family::CovarianceKind;
 use natmix::observe::Trace;
-use natmix::target::Shape;
 use natmix::{Config, Fit, Method, Parts};
 use natmix_models::glm::{Glm, Likelihood};
 
@@ -58,7 +58,7 @@ fn one_two_and_eight_threads_give_identical_bits() {
 #[test]
 fn large_dimensions_take_the_library_paths_and_agree_too() {
     let target = mixture(70, 3, 1.0, 2);
-    for (estimator, shape) in [(Estimator::Stein, Shape::Full), (Estimator::Exact, Shape::Diag)] {
+    for (estimator, shape) in [(Estimator::Stein, CovarianceKind::Full), (Estimator::Exact, CovarianceKind::Diag)] {
         let run = |threads| {
             let config = Config {
                 covariance: shape,

@@ -9,7 +9,7 @@ use natmix::Scratch;
 use natmix::estimate::{Estimator, Moments, moments_from};
 use natmix::family::{Covariances, Gaussian, Mixture};
 use natmix::rule::{improved, plain, weights};
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 use serde::Deserialize;
 
 /// Of closed formulas: what rounding leaves.
@@ -127,7 +127,7 @@ fn target_agrees_at_every_point() {
     let (d, n) = (q.dim(), points.len());
     let points = points.concat();
     let one_hot: Vec<f64> = (0..n * n).map(|i| f64::from(u8::from(i % (n + 1) == 0))).collect();
-    for shape in [Shape::Full, Shape::Diag] {
+    for shape in [CurvatureShape::Full, CurvatureShape::Diag] {
         let (mut log_p, mut grad) = (vec![0.0; n], vec![0.0; n * d]);
         let mut sums = vec![f64::NAN; n * shape.len(d)];
         let curv = CurvatureSums { kind: Curvature::Exact, shape, weights: &one_hot, sums: &mut sums };
@@ -137,8 +137,8 @@ fn target_agrees_at_every_point() {
             assert_near(&log_p[i..=i], &[at.log_q], POINTWISE, "log q");
             assert_near(&grad[i * d..(i + 1) * d], &at.grad, POINTWISE, "gradient");
             let hessian = match shape {
-                Shape::Full => at.hessian.concat(),
-                Shape::Diag => (0..d).map(|j| at.hessian[j][j]).collect(),
+                CurvatureShape::Full => at.hessian.concat(),
+                CurvatureShape::Diag => (0..d).map(|j| at.hessian[j][j]).collect(),
             };
             let ours = &sums[i * shape.len(d)..(i + 1) * shape.len(d)];
             assert_near(ours, &hessian, POINTWISE, "Hessian");
@@ -198,7 +198,7 @@ fn steps_agree() {
         let check = |moved: &Gaussian, to: &Moved, rule: &str| {
             assert_near(moved.mean(), &to.mean, QUADRATURE, &format!("{way}: mean after {rule}"));
             let precision = to.precision.concat();
-            assert_near(moved.precision().matrix(), &precision, QUADRATURE, &format!("{way}: precision after {rule}"));
+            assert_near(&moved.precision().matrix(), &precision, QUADRATURE, &format!("{way}: precision after {rule}"));
         };
         for (k, Moments { grad, hess, .. }) in moments.iter().enumerate() {
             let mut moved = q.components()[k].clone();

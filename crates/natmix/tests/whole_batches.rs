@@ -1,7 +1,7 @@
 //! A target that wants all points of an iteration at once gets them so, and the same bits come out.
 
 use natmix::target::ClosureTarget;
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Method, Parts, Scratch, fit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,7 +31,7 @@ impl Target for Whole {
     fn dim(&self) -> usize {
         2
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         self.inner.curvatures()
     }
     fn whole_batches(&self) -> bool {

@@ -4,7 +4,7 @@ use super::data::Data;
 use super::train::{components, train_config};
 use crate::settings::Settings;
 use natmix::config::About;
-use natmix::family::{Gaussian, Mixture};
+use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::target::Target;
 use natmix::{Config, Error};
 use natmix_models::Observations;
@@ -43,25 +43,15 @@ pub fn prepare(settings: &Settings, target: &Mlp) -> Result<(Config, Mixture), E
 /// Components at random places.
 pub fn random_start(
     components: usize,
-    shape: natmix::target::Shape,
+    kind: CovarianceKind,
     dim: usize,
     spread: f64,
     seed: u64,
 ) -> Result<Mixture, Error> {
     let means = Mixture::single(Gaussian::isotropic(vec![0.0; dim], spread)).sample(components, seed);
-    let prec = (OWN_SHARE * spread).powi(-2);
+    let precisions = vec![(OWN_SHARE * spread).powi(-2); dim];
     let parts = means.chunks_exact(dim).map(|mean| {
-        let precision = match shape {
-            natmix::target::Shape::Diag => {
-                natmix::family::Diag::new(vec![prec; dim]).map(natmix::family::Precision::Diag)
-            }
-            natmix::target::Shape::Full => {
-                let mut entries = vec![0.0; dim * dim];
-                entries.iter_mut().step_by(dim + 1).for_each(|s| *s = prec);
-                natmix::family::Precision::from_matrix(dim, entries)
-            }
-        };
-        precision
+        kind.from_precisions(&precisions)
             .map(|precision| Gaussian::new(mean.to_vec(), precision))
             .map_err(|_| Error::Config { setting: "init_sd", problem: format!("{spread} is not usable") })
     });

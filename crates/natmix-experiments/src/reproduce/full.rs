@@ -5,8 +5,7 @@
 use anyhow::Result;
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
-use natmix::family::{Gaussian, Mixture, Precision};
-use natmix::target::Shape;
+use natmix::family::{CovarianceKind, Full, Gaussian, Mixture};
 use natmix::{Config, Fit, Method, Parts};
 use natmix_models::Observations;
 use natmix_nets::{Examples, Mlp, Network};
@@ -26,7 +25,7 @@ pub fn refine(
     let rows = Observations::new(wide(train.x()), network.inputs(), wide(train.outcome()))?;
     let target = Mlp::new(network.clone(), rows, &[prior_precision.sqrt().recip()])?;
     let config = Config {
-        covariance: Shape::Full,
+        covariance: CovarianceKind::Full,
         tolerance: f64::MIN_POSITIVE,
         max_iterations: ITERATIONS,
         diagnostic_draws: 0,
@@ -51,9 +50,7 @@ pub fn refine(
 }
 
 /// The diagonal precision of a component as a full matrix.
-fn full(component: &Gaussian) -> Result<Precision> {
-    let d = component.mean().len();
-    let mut entries = vec![0.0; d * d];
-    entries.iter_mut().step_by(d + 1).zip(component.precision().matrix()).for_each(|(to, s)| *to = *s);
-    Precision::from_matrix(d, entries).map_err(|i| anyhow::anyhow!("the precision of weight {i} is not positive"))
+fn full(component: &Gaussian) -> Result<Full> {
+    Full::from_precision(component.dim(), &component.precision().full_matrix())
+        .map_err(|i| anyhow::anyhow!("the precision of weight {i} is not positive"))
 }

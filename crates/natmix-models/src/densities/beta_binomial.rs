@@ -22,7 +22,7 @@ use natmix::Error;
 use natmix::Scratch;
 use natmix::autodiff::special::{digamma, ln_gamma, trigamma};
 use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 
 /// Above this times `n + 1` differences of `log Gamma` lose their digits, and three terms of a series have them all.
 const LARGE: f64 = 1e5;
@@ -104,7 +104,7 @@ impl Target for BetaBinomial {
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(2, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

@@ -1,7 +1,7 @@
 //! Finite-difference checks shared by the tests of all targets.
 
 use natmix::Scratch;
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 
 /// A fixed stream of numbers in `(-1, 1)` (splitmix64): tests need variety, not quality.
 pub(crate) struct Uniform(pub(crate) u64);
@@ -22,11 +22,11 @@ impl Uniform {
 
 /// Value, gradient and exact Hessian at one point.
 pub(crate) fn all_at(target: &dyn Target, z: &[f64]) -> (f64, Vec<f64>, Vec<f64>) {
-    let (values, grads, sums) = sums_at(target, z, &[1.0], Shape::Full);
+    let (values, grads, sums) = sums_at(target, z, &[1.0], CurvatureShape::Full);
     (values[0], grads, sums)
 }
 
-fn sums_at(target: &dyn Target, z: &[f64], weights: &[f64], shape: Shape) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+fn sums_at(target: &dyn Target, z: &[f64], weights: &[f64], shape: CurvatureShape) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let (dim, n) = (target.dim(), z.len() / target.dim());
     // Not a number to begin with: everything must be overwritten.
     let (mut log_p, mut grad) = (vec![f64::NAN; n], vec![f64::NAN; n * dim]);
@@ -73,9 +73,9 @@ pub(crate) fn check_derivatives(target: &dyn Target, points: &[f64], step: f64) 
             expected[c * d * d..][..d * d].iter_mut().zip(&hess).for_each(|(sum, h)| *sum += weights[c * n + i] * h);
         }
     }
-    assert_close("full sums", &sums_at(target, points, &weights, Shape::Full).2, &expected, 1e-12);
+    assert_close("full sums", &sums_at(target, points, &weights, CurvatureShape::Full).2, &expected, 1e-12);
     let diagonals: Vec<f64> = (0..2 * d).map(|e| expected[e / d * d * d + e % d * (d + 1)]).collect();
-    assert_close("diagonal sums", &sums_at(target, points, &weights, Shape::Diag).2, &diagonals, 1e-12);
-    assert!(target.curvatures().contains(&(Curvature::Exact, Shape::Full)));
-    assert!(target.curvatures().contains(&(Curvature::Exact, Shape::Diag)));
+    assert_close("diagonal sums", &sums_at(target, points, &weights, CurvatureShape::Diag).2, &diagonals, 1e-12);
+    assert!(target.curvatures().contains(&(Curvature::Exact, CurvatureShape::Full)));
+    assert!(target.curvatures().contains(&(Curvature::Exact, CurvatureShape::Diag)));
 }

@@ -23,7 +23,7 @@ use crate::prior::LOG_TAU;
 use natmix::Error;
 use natmix::Scratch;
 use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 
 /// The double banana, prior times likelihood with all constants. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +76,7 @@ impl Target for DoubleBanana {
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(2, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }
@@ -109,7 +109,12 @@ mod tests {
     fn the_singular_point_spoils_no_other() {
         let points = [1.0, 1.0, 0.5, 0.5];
         let (mut log_p, mut grad, mut sums) = ([0.0; 2], [0.0; 4], [0.0; 4]);
-        let curv = CurvatureSums { kind: Curvature::Exact, shape: Shape::Full, weights: &[1.0, 1.0], sums: &mut sums };
+        let curv = CurvatureSums {
+            kind: Curvature::Exact,
+            shape: CurvatureShape::Full,
+            weights: &[1.0, 1.0],
+            sums: &mut sums,
+        };
         let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: Some(curv) };
         banana().eval(Rows::All, Points::new(&points, 2), out, &mut Scratch::default()).unwrap();
         let (value, grad_alone, hess_alone) = all_at(&banana(), &points[2..]);

@@ -21,7 +21,7 @@ use crate::prior::LOG_TAU;
 use natmix::Error;
 use natmix::Scratch;
 use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 
 /// A normalised funnel. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +68,7 @@ impl Target for Funnel {
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(self.dim, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

@@ -26,7 +26,7 @@ use crate::prior::LOG_TAU;
 use natmix::Error;
 use natmix::Scratch;
 use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 
 /// A centred Gaussian prior times a mixture with diagonal covariances. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -156,7 +156,7 @@ impl Target for PriorTimesMixture {
         scratch.give(buffer);
         result
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

@@ -30,7 +30,7 @@ use crate::prior::LOG_TAU;
 use natmix::Error;
 use natmix::Scratch;
 use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::transform::{Block, Constraint, Transformed};
 
 /// Radians times hertz by which a thousandth of a unit of electron content turns the phase.
@@ -131,7 +131,7 @@ impl Target for Phase {
     fn eval(&self, _: Rows<'_>, x: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(2, x, out, scratch, |x, grad, hess| Ok(self.at(x, grad, hess)))
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

@@ -25,7 +25,7 @@ use crate::prior::LOG_TAU;
 use natmix::Error;
 use natmix::Scratch;
 use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 
 /// A planar robot arm, prior times likelihood with all constants. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +105,7 @@ impl Target for PlanarRobot {
         scratch.give(tails);
         result
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

@@ -25,7 +25,7 @@ use super::{NEGLIGIBLE_SHARE, add_gradient_spread, check, shares_of};
 use natmix::Error;
 use natmix::Scratch;
 use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 
 /// A normalised mixture of Student t distributions. See the [module page](self).
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ impl Target for StudentMixture {
         scratch.give(buffer);
         result
     }
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }
 }

@@ -4,7 +4,7 @@
 
 use natmix::Scratch;
 use natmix::matrix::{self, Transpose};
-use natmix::target::Shape;
+use natmix::target::CurvatureShape;
 
 /// Some rows, with the numbers that go with them.
 #[derive(Clone, Copy, Debug)]
@@ -38,18 +38,18 @@ impl Block<'_> {
     }
 
     /// Adds `sum_r c_r x_r x_r'` (or its diagonal) to `out`; `c` is one for every row if not given.
-    pub fn add_gram(&self, out: &mut [f64], shape: Shape, c: Option<&[f64]>, scratch: &mut Scratch) {
+    pub fn add_gram(&self, out: &mut [f64], shape: CurvatureShape, c: Option<&[f64]>, scratch: &mut Scratch) {
         let (d, r) = (self.features, self.rows());
         let rows = self.x.chunks_exact(d).enumerate();
         match (shape, c) {
-            (Shape::Diag, _) => {
+            (CurvatureShape::Diag, _) => {
                 for (row, x) in rows {
                     let c = c.map_or(1.0, |c| c[row]);
                     out.iter_mut().zip(x).for_each(|(out, x)| *out += c * x * x);
                 }
             }
-            (Shape::Full, None) => matrix::product_bt(out, true, 1.0, self.x, self.x, (d, r, d)),
-            (Shape::Full, Some(c)) => {
+            (CurvatureShape::Full, None) => matrix::product_bt(out, true, 1.0, self.x, self.x, (d, r, d)),
+            (CurvatureShape::Full, Some(c)) => {
                 let mut scaled = scratch.take_used(d * r);
                 for ((row, x), scaled) in rows.zip(scaled.chunks_exact_mut(d)) {
                     scaled.iter_mut().zip(x).for_each(|(scaled, x)| *scaled = c[row] * x);

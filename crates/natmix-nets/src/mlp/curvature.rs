@@ -8,7 +8,7 @@ use crate::likelihood::{Likelihood, RowsOf};
 use crate::pass::{Pass, row_gradient};
 use natmix::Scratch;
 use natmix::matrix::product_bt;
-use natmix::target::{Curvature, CurvatureSums, Shape};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums};
 use natmix_models::observations::Block;
 
 impl Mlp {
@@ -28,8 +28,8 @@ impl Mlp {
         let rows = RowsOf { outcome: block.outcome, weights: block.weights };
         let mut sum = scratch.take(shape.len(d));
         let mut room = scratch.take_used(match shape {
-            Shape::Full => d * r,
-            Shape::Diag => Pass::<f64>::squared_room(&self.network, r),
+            CurvatureShape::Full => d * r,
+            CurvatureShape::Diag => Pass::<f64>::squared_room(&self.network, r),
         });
         for seed in 0..likelihood.seeds(kind) {
             let (outputs, delta) = pass.outputs_and_deltas();
@@ -42,7 +42,7 @@ impl Mlp {
                 _ => 0.0,
             };
             match shape {
-                Shape::Full => {
+                CurvatureShape::Full => {
                     for (r, column) in room.chunks_exact_mut(d).enumerate() {
                         row_gradient(pass, block.x, r, column);
                         if let Some(last) = column.get_mut(noise_at) {
@@ -51,7 +51,7 @@ impl Mlp {
                     }
                     product_bt(&mut sum, true, sign * scale, &room, &room, (d, r, d));
                 }
-                Shape::Diag => {
+                CurvatureShape::Diag => {
                     pass.add_squares(block.x, sign * scale, &mut sum, &mut room);
                     if let Some(last) = sum.get_mut(noise_at) {
                         *last += scale * (0..r).map(|r| by_noise(r).powi(2)).sum::<f64>();
@@ -61,7 +61,7 @@ impl Mlp {
         }
         if likelihood == Likelihood::Gaussian && kind == Curvature::GaussNewton {
             // The Fisher information of the logarithm of the noise is 2 a row.
-            let at = if shape == Shape::Full { noise_at * (d + 1) } else { noise_at };
+            let at = if shape == CurvatureShape::Full { noise_at * (d + 1) } else { noise_at };
             sum[at] += 2.0 * scale * block.total_weight();
         }
         let n = request.weights.len() / (request.sums.len() / shape.len(d));

@@ -70,7 +70,7 @@ fn prior_gradient(model: &Mlp, z: &[f64]) -> Vec<f64> {
     grad
 }
 
-fn curvature(model: &Mlp, z: &[f64], kind: Curvature, shape: Shape) -> Vec<f64> {
+fn curvature(model: &Mlp, z: &[f64], kind: Curvature, shape: CurvatureShape) -> Vec<f64> {
     let mut sums = vec![0.0; shape.len(z.len())];
     let curv = CurvatureSums { kind, shape, weights: &[1.0], sums: &mut sums };
     let (mut log_p, mut grad) = ([0.0], vec![0.0; z.len()]);
@@ -93,7 +93,7 @@ fn squared_gradients_agree_with_a_loop_over_examples() {
             if let Some(s) = z.get(model.network.noise_at()) {
                 prior[model.network.noise_at()] = -noise_prior(*s).2;
             }
-            let fisher = curvature(&model, &z, Curvature::EmpiricalFisher, Shape::Diag);
+            let fisher = curvature(&model, &z, Curvature::EmpiricalFisher, CurvatureShape::Diag);
             for (j, (found, (squares, prior))) in fisher.iter().zip(squares.iter().zip(&prior)).enumerate() {
                 let expected = -squares - prior;
                 assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{likelihood:?} {activation:?} {j}");
@@ -120,7 +120,7 @@ fn gauss_newton_is_the_mean_of_the_empirical_fisher() {
             })
             .collect();
         assert!((chances.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        for shape in [Shape::Full, Shape::Diag] {
+        for shape in [CurvatureShape::Full, CurvatureShape::Diag] {
             let newton = curvature(&with(0.0), &z, Curvature::GaussNewton, shape);
             let fishers: Vec<Vec<f64>> =
                 (0..classes).map(|y| curvature(&with(y as f64), &z, Curvature::EmpiricalFisher, shape)).collect();

@@ -4,7 +4,7 @@ use super::*;
 use crate::{Activation, Likelihood, Mlp};
 use component::{Batch, Component, Work};
 use natmix::Scratch;
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 use natmix_models::observations::Observations;
 
 const LIKELIHOODS: [Likelihood; 3] =
@@ -72,7 +72,7 @@ fn a_step_uses_the_target_s_derivatives() {
                 CurvatureKind::GaussNewton => Curvature::GaussNewton,
                 CurvatureKind::EmpiricalFisher => Curvature::EmpiricalFisher,
             };
-            let curv = CurvatureSums { kind, shape: Shape::Diag, weights: &[1.0], sums: &mut sums };
+            let curv = CurvatureSums { kind, shape: CurvatureShape::Diag, weights: &[1.0], sums: &mut sums };
             let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: Some(curv) };
             target.eval(Rows::All, Points::new(&z, z.len()), out, &mut Scratch::default()).unwrap();
             for j in 0..network.noise_at() {

@@ -6,7 +6,7 @@
 use super::Moment;
 use natmix::family::{Gaussian, Mixture};
 use natmix::observe::Frame;
-use natmix::target::{Shape, Target};
+use natmix::target::Target;
 
 /// Parameters looked at: those of a large model are too many to rank.
 const MOST_LOOKED_AT: usize = 256;
@@ -64,7 +64,7 @@ impl View {
         let q = &frame.mixture;
         let covariance = |component: &Gaussian| -> Vec<Vec<f64>> {
             let own = component.precision().covariance();
-            let row = |a: &Line| self.lines.iter().map(|b| covariance(a, b, &own, component)).collect();
+            let row = |a: &Line| self.lines.iter().map(|b| covariance(a, b, &own, component.dim())).collect();
             self.lines.iter().map(row).collect()
         };
         Moment {
@@ -99,13 +99,12 @@ impl Line {
     }
 }
 
-/// Covariance of two such functions under a component with covariance `own`.
-fn covariance(a: &Line, b: &Line, own: &[f64], component: &Gaussian) -> f64 {
-    let d = component.dim();
-    let entry = |i: usize, j: usize| match component.shape() {
-        Shape::Full => own[i * d + j],
-        Shape::Diag if i == j => own[i],
-        Shape::Diag => 0.0,
+/// Covariance of two such functions under a component of dimension `d` with covariance `own`, whole or its diagonal.
+fn covariance(a: &Line, b: &Line, own: &[f64], d: usize) -> f64 {
+    let entry = |i: usize, j: usize| match own.len() > d {
+        true => own[i * d + j],
+        false if i == j => own[i],
+        false => 0.0,
     };
     a.terms
         .iter()

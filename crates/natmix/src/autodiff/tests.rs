@@ -9,7 +9,7 @@ struct Evaluated {
     sums: Vec<f64>,
 }
 
-fn evaluate<D: Density>(density: &D, points: &[f64], shape: Shape, weights: &[f64]) -> Evaluated {
+fn evaluate<D: Density>(density: &D, points: &[f64], shape: CurvatureShape, weights: &[f64]) -> Evaluated {
     let dim = density.dim();
     let n = points.len() / dim;
     // Filled with rubbish: everything must be overwritten.
@@ -48,8 +48,8 @@ fn assert_close(got: f64, want: f64, tolerance: f64, what: &str) {
 #[track_caller]
 fn check_derivatives<D: Density>(density: &D, z: &[f64], what: &str) {
     let dim = density.dim();
-    let full = evaluate(density, z, Shape::Full, &[1.0]);
-    let diag = evaluate(density, z, Shape::Diag, &[1.0]);
+    let full = evaluate(density, z, CurvatureShape::Full, &[1.0]);
+    let diag = evaluate(density, z, CurvatureShape::Diag, &[1.0]);
     assert_eq!(full.log_p[0].to_bits(), density.log_p(z).to_bits(), "{what}");
     assert_eq!(full.log_p, diag.log_p, "{what}");
     let grad = gradient(density, z);
@@ -167,7 +167,7 @@ fn closed_form_of_rosenbrock() {
         }
     }
     for [x, y] in [[1.0, 1.0], [-1.2, 1.0], [0.3, -0.7]] {
-        let got = evaluate(&Rosenbrock, &[x, y], Shape::Full, &[1.0]);
+        let got = evaluate(&Rosenbrock, &[x, y], CurvatureShape::Full, &[1.0]);
         let gap = y - x * x;
         let grad = [2.0 * (1.0 - x) + 400.0 * x * gap, -200.0 * gap];
         let hess = [-2.0 + 400.0 * gap - 800.0 * x * x, 400.0 * x, 400.0 * x, -200.0];
@@ -227,10 +227,10 @@ fn closed_form_of_logistic_regression() {
                 }
             }
         }
-        let got = evaluate(&density, &z, Shape::Full, &[1.0]);
+        let got = evaluate(&density, &z, CurvatureShape::Full, &[1.0]);
         got.grad.iter().zip(grad).for_each(|(&got, want)| assert_close(got, want, 1e-12, "gradient"));
         got.sums.iter().zip(&hess).for_each(|(&got, &want)| assert_close(got, want, 1e-12, "Hessian"));
-        let diag = evaluate(&density, &z, Shape::Diag, &[1.0]).sums;
+        let diag = evaluate(&density, &z, CurvatureShape::Diag, &[1.0]).sums;
         (0..dim).for_each(|i| assert_close(diag[i], hess[i * dim + i], 1e-12, "diagonal"));
     }
 }
@@ -280,7 +280,7 @@ fn weights_pick_the_points_of_each_sum() {
     let density = Logistic::new(3, 5);
     let points = [0.1, 0.2, 0.3, -1.0, 0.5, 2.0, 0.0, 0.0, 1.0, 9.0, 9.0, 9.0];
     let weights = [0.5, 0.0, 2.0, 0.0, -1.0, 3.0, 0.0, 0.0];
-    for shape in [Shape::Diag, Shape::Full] {
+    for shape in [CurvatureShape::Diag, CurvatureShape::Full] {
         let got = evaluate(&density, &points, shape, &weights);
         let len = shape.len(3);
         for (c, weights) in weights.chunks_exact(4).enumerate() {
@@ -318,13 +318,13 @@ fn a_bad_point_spoils_only_itself() {
         }
     }
     let points = [1.0, 2.0, f64::NAN, 1.0, 1.0, f64::NAN, -1.0, 1.0, 0.0, 1.0, 4.0, 3.0];
-    let got = evaluate(&Half, &points, Shape::Full, &[1.0; 6]);
+    let got = evaluate(&Half, &points, CurvatureShape::Full, &[1.0; 6]);
     assert_eq!((got.log_p[0], got.log_p[3], got.log_p[5]), (-3.0, f64::NEG_INFINITY, -1.0));
     assert_eq!((&got.grad[..2], &got.grad[10..]), (&[1.5, -4.0][..], &[3.0, -6.0][..]));
     assert!([1, 2, 4].iter().all(|&i: &usize| got.log_p[i].is_nan()));
     assert!(got.grad[2..10].iter().all(|g| g.is_nan()));
     assert_eq!(got.sums, [0.75 + 0.375, 0.0, 0.0, -4.0]);
-    assert_eq!(evaluate(&Half, &[0.0, 1.0], Shape::Full, &[0.0]).log_p, [-1.0]);
+    assert_eq!(evaluate(&Half, &[0.0, 1.0], CurvatureShape::Full, &[0.0]).log_p, [-1.0]);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn what_cannot_be_done_is_said() {
     let scratch = &mut Scratch::default();
     let mut log_p = [0.0];
     let mut message = |rows, data: &[f64], kind| {
-        let curv = Some(CurvatureSums { kind, shape: Shape::Diag, weights: &[1.0], sums: &mut [0.0; 2] });
+        let curv = Some(CurvatureSums { kind, shape: CurvatureShape::Diag, weights: &[1.0], sums: &mut [0.0; 2] });
         let points = Points::new(data, data.len());
         target.eval(rows, points, EvalOut { log_p: &mut log_p, grad: None, curv }, scratch).unwrap_err().to_string()
     };

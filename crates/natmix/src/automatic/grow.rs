@@ -8,7 +8,7 @@
 use super::{State, fixed_components};
 use crate::config::Config;
 use crate::error::Error;
-use crate::family::{Full, Gaussian, Mixture, Precision};
+use crate::family::{Gaussian, Mixture};
 use crate::noise::{Noise, Purpose};
 use crate::state::Carried;
 
@@ -179,7 +179,7 @@ pub(crate) fn merge(state: &mut State) -> Result<(), Error> {
     let mut kept: Vec<usize> = Vec::new();
     for k in order {
         // The means first: the rest costs a factorisation.
-        let near = |&other: &usize| near(&components[other], components[k].mean());
+        let near = |&other: &usize| components[other].squared_distance(components[k].mean()) < 2.0 * SAME;
         let twin = kept.iter().copied().filter(near).find(|&other| components[k].kl(&components[other]) < SAME);
         match twin {
             Some(twin) => weights[twin] += weights[k],
@@ -187,13 +187,6 @@ pub(crate) fn merge(state: &mut State) -> Result<(), Error> {
         }
     }
     keep(state, kept, &weights)
-}
-
-fn near(gaussian: &Gaussian, z: &[f64]) -> bool {
-    let delta: Vec<f64> = z.iter().zip(gaussian.mean()).map(|(a, b)| a - b).collect();
-    let mut stretched = vec![0.0; z.len()];
-    gaussian.precision().times(&delta, &mut stretched);
-    delta.iter().zip(&stretched).map(|(a, b)| a * b).sum::<f64>() < 2.0 * SAME
 }
 
 /// Leaves only the components `kept`, with the given weights.
@@ -225,23 +218,12 @@ fn beside(parent: &Gaussian, seed: u64, id: u64) -> Gaussian {
     Noise::new(seed, Purpose::Split, id, 0, 0).normals(&mut mean);
     mean.iter_mut().for_each(|x| *x *= APART);
     parent.place(&mut mean);
-    Gaussian::new(mean, scaled(parent, NARROWER).precision().clone())
+    Gaussian::new(mean, parent.precision().widened(NARROWER))
 }
 
 /// The same place with standard deviations times `width`.
 fn scaled(parent: &Gaussian, width: f64) -> Gaussian {
-    let prec = match parent.precision() {
-        Precision::Full(prec) => {
-            let factor = prec.factor().iter().map(|x| x / width).collect();
-            Precision::Full(Full::from_factor(prec.dim(), factor))
-        }
-        Precision::Diag(prec) => {
-            let entries = prec.entries().iter().map(|x| x / (width * width)).collect();
-            // A width near one keeps a positive number positive; should it not, the old one stays.
-            crate::family::Diag::new(entries).map_or_else(|_| parent.precision().clone(), Precision::Diag)
-        }
-    };
-    Gaussian::new(parent.mean().to_vec(), prec)
+    Gaussian::new(parent.mean().to_vec(), parent.precision().widened(width))
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use super::ascent::Summit;
 use super::evaluate::Evaluator;
 use crate::error::Error;
-use crate::family::{Full, Gaussian, Precision, identity};
+use crate::family::{CovarianceKind, Gaussian};
 use crate::linalg;
-use crate::target::Shape;
-use crate::workspace::Scratch;
+use crate::target::CurvatureShape;
 
 /// Least and largest precision of a start component, in units of the start's own.
 const LEAST: f64 = 1e-2;
@@ -22,27 +21,18 @@ pub(crate) fn laplace(
     evaluator: &mut Evaluator<'_>,
     summit: &Summit,
     sd: &[f64],
-    shape: Shape,
+    kind: CovarianceKind,
 ) -> Result<Option<Gaussian>, Error> {
     let d = sd.len();
-    let prec = match shape {
-        Shape::Diag if d > MOST_DIAGONAL => Precision::from_matrix(
-            d,
-            summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v) / (sd * sd)).collect(),
-        ),
-        _ => {
-            let known =
-                if evaluator.can_afford(d) { differences(evaluator, summit, sd)? } else { Some(seen(summit, sd)) };
-            let Some(curvature) = known else { return Ok(None) };
-            match shape {
-                Shape::Diag => {
-                    let entries = (0..d).map(|i| bounded(curvature[i * (d + 1)]) / (sd[i] * sd[i])).collect();
-                    Precision::from_matrix(d, entries)
-                }
-                Shape::Full => full(curvature, sd),
-            }
-        }
+    let known = if kind.curvature_shape() == CurvatureShape::Diag && d > MOST_DIAGONAL {
+        Some(summit.variance.iter().zip(sd).map(|(v, sd)| sd * sd / v).collect())
+    } else if evaluator.can_afford(d) {
+        differences(evaluator, summit, sd)?
+    } else {
+        Some(seen(summit, sd))
     };
+    let Some(curvature) = known else { return Ok(None) };
+    let prec = kind.from_curvature(&curvature, sd, bounded);
     Ok(prec.ok().map(|prec| Gaussian::new(summit.z.clone(), prec)))
 }
 
@@ -77,24 +67,4 @@ fn differences(evaluator: &mut Evaluator<'_>, summit: &Summit, sd: &[f64]) -> Re
     }
     linalg::symmetrise(&mut curvature, d);
     Ok(curvature.iter().all(|x| x.is_finite()).then_some(curvature))
-}
-
-fn full(curvature: Vec<f64>, sd: &[f64]) -> Result<Precision, usize> {
-    let d = sd.len();
-    let (mut values, mut vectors) = (vec![0.0; d], vec![0.0; d * d]);
-    if !linalg::symmetric_eigen(&mut values, &mut vectors, &curvature, d, &mut Scratch::default().memory) {
-        (values, vectors) = (vec![1.0; d], identity(d));
-    }
-    let scaled: Vec<f64> = vectors
-        .chunks_exact(d)
-        .zip(&values)
-        .flat_map(|(vector, value)| {
-            let root = bounded(*value).sqrt();
-            vector.iter().zip(sd).map(move |(x, sd)| root * x / sd)
-        })
-        .collect();
-    let mut matrix = vec![0.0; d * d];
-    linalg::product_bt(&mut matrix, false, 1.0, &scaled, &scaled, (d, d, d));
-    linalg::symmetrise(&mut matrix, d);
-    Full::from_precision(d, &matrix).map(Precision::Full)
 }

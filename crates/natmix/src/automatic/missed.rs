@@ -7,7 +7,6 @@
 use super::ascent::Summit;
 use super::evaluate::Evaluator;
 use super::laplace::laplace;
-use super::search::distance;
 use super::shared::Shared;
 use crate::error::Error;
 use crate::family::{Gaussian, Mixture};
@@ -91,11 +90,11 @@ impl Witnesses {
         let mut added: Vec<(Gaussian, f64)> = Vec::new();
         for i in order {
             let z = &self.z[i * d..(i + 1) * d];
-            let covered = |g: &(Gaussian, f64)| distance(&g.0, z) <= 2.0 * MISSED + d as f64;
+            let covered = |g: &(Gaussian, f64)| g.0.squared_distance(z) <= 2.0 * MISSED + d as f64;
             if added.len() >= MOST_ADDED || added.iter().any(covered) || !evaluator.can_afford(d) {
                 continue;
             }
-            let nearest = q.components().iter().min_by(|a, b| distance(a, z).total_cmp(&distance(b, z)));
+            let nearest = q.components().iter().min_by(|a, b| a.squared_distance(z).total_cmp(&b.squared_distance(z)));
             let variance = nearest.map_or_else(|| vec![1.0; d], |g| g.sd().iter().map(|sd| sd * sd).collect());
             let summit = Summit {
                 z: z.to_vec(),
@@ -104,7 +103,7 @@ impl Witnesses {
                 joins: None,
                 variance,
             };
-            if let Some(gaussian) = laplace(evaluator, &summit, sd, q.shape())? {
+            if let Some(gaussian) = laplace(evaluator, &summit, sd, q.covariance_kind())? {
                 // Bounded, so that an unbounded density gives a number.
                 let mass = (summit.log_p - gaussian.log_norm() - elbo).min(MOST_LOG_MASS).exp();
                 if mass >= least_mass {

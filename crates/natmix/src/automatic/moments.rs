@@ -12,10 +12,10 @@
 //! ridge keeps it defined with fewer points than dimensions.
 
 use crate::estimate::Moments;
-use crate::family::{Diag, Full, Gaussian, Precision};
+use crate::family::Gaussian;
+use crate::family::covariance::CentredPoints;
 use crate::lanes;
-use crate::linalg::{self, Transpose};
-use crate::target::Shape;
+use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
 
 /// Ridge of the regression, times dimension over points.
@@ -52,7 +52,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub fn new(dim: usize, shape: Shape) -> Self {
+    pub fn new(dim: usize, shape: CurvatureShape) -> Self {
         Self {
             moments: Moments::new(dim, shape),
             ess: 0.0,
@@ -98,10 +98,16 @@ impl View {
         let mean_b = self.weigh(points.residual, &y, stride);
         centre(&mut y, &mut self.mean_y, &w, n);
         centre(&mut g, &mut self.mean_g, &w, n);
-        let value = match component.precision() {
-            Precision::Full(prec) => self.full(prec, &y, &g, &w, scratch),
-            Precision::Diag(prec) => self.diagonal(prec, &y, &g, &w),
+        let points = CentredPoints {
+            y: &y,
+            gradients: &g,
+            weights: &w,
+            mean_y: &self.mean_y,
+            mean_gradient: &self.mean_g,
+            ess: self.ess,
         };
+        let Moments { grad, hess, .. } = &mut self.moments;
+        let value = component.precision().regress(&points, RIDGE, grad, hess, scratch);
         // A parabola through few points far from their target may say anything: what it takes off is noise, so no more.
         let noise = MOST_NOISE * self.noise();
         self.moments.value = mean_b - value.clamp(-noise, noise);
@@ -141,75 +147,6 @@ impl View {
             0.0
         };
         mean_b
-    }
-
-    /// Gradient and curvature; returns what the parabola says about `b` at these points beyond its expectation.
-    fn full(&mut self, prec: &Full, y: &[f64], g: &[f64], w: &[f64], scratch: &mut Scratch) -> f64 {
-        let (d, stride) = (prec.dim(), w.len());
-        let ridge = RIDGE * d as f64 / self.ess;
-        let mut weighted = scratch.take_used(d * stride);
-        for (weighted, y) in weighted.chunks_exact_mut(stride).zip(y.chunks_exact(stride)) {
-            for ((weighted, y), w) in weighted.iter_mut().zip(y).zip(w) {
-                *weighted = w * y;
-            }
-        }
-        let mut spread = scratch.take_used(d * d);
-        let mut slope = scratch.take_used(d * d);
-        linalg::product(&mut spread, false, 1.0, &weighted, Transpose::Yes, y, (d, stride, d));
-        linalg::product(&mut slope, false, 1.0, &weighted, Transpose::Yes, g, (d, stride, d));
-        // Second moment about the component's own mean, less the identity: what these points have too much.
-        let mut excess = scratch.take_used(d * d);
-        for (column, (excess, spread)) in excess.chunks_exact_mut(d).zip(spread.chunks_exact(d)).enumerate() {
-            for (row, (excess, spread)) in excess.iter_mut().zip(spread).enumerate() {
-                let identity = if row == column { 1.0 } else { 0.0 };
-                *excess = spread + self.mean_y[row] * self.mean_y[column] - identity;
-            }
-        }
-        spread.iter_mut().step_by(d + 1).for_each(|x| *x += ridge);
-        // Positive definite by the ridge; should rounding say otherwise, the plain covariance is Stein's estimate.
-        if linalg::cholesky(&mut spread, d, &mut scratch.memory).is_ok() {
-            linalg::solve_lower(&spread, &mut slope, d, d);
-            linalg::solve_lower_transpose(&spread, &mut slope, d, d);
-            slope.iter_mut().for_each(|x| *x *= 1.0 + ridge);
-        }
-        let moments = &mut self.moments;
-        for ((grad, mean), slope) in moments.grad.iter_mut().zip(&self.mean_g).zip(slope.chunks_exact(d)) {
-            *grad = mean - slope.iter().zip(&self.mean_y).map(|(s, y)| s * y).sum::<f64>();
-        }
-        linalg::lower_times(&mut moments.hess, prec.factor(), &slope, d, d);
-        linalg::symmetrise(&mut moments.hess, d);
-        let mut white = scratch.take_used(d);
-        white.copy_from_slice(&moments.grad);
-        linalg::solve_lower(prec.factor(), &mut white, d, 1);
-        // `spread` and `slope` have done their work.
-        linalg::whiten_symmetric(&mut spread, &mut slope, &moments.hess, prec.factor(), d);
-        let linear: f64 = white.iter().zip(&self.mean_y).map(|(a, b)| a * b).sum();
-        let quadratic: f64 = slope.iter().zip(&excess).map(|(a, b)| a * b).sum();
-        for buffer in [weighted, spread, slope, excess, white] {
-            scratch.give(buffer);
-        }
-        linear + 0.5 * quadratic
-    }
-
-    /// As [`View::full`], coordinate by coordinate.
-    fn diagonal(&mut self, prec: &Diag, y: &[f64], g: &[f64], w: &[f64]) -> f64 {
-        let stride = w.len();
-        let ridge = RIDGE / self.ess;
-        let mut beyond = 0.0;
-        let coordinates = y.chunks_exact(stride).zip(g.chunks_exact(stride)).enumerate();
-        for (j, (y, g)) in coordinates {
-            let (mut spread, mut slope) = (0.0, 0.0);
-            for ((y, g), w) in y.iter().zip(g).zip(w) {
-                spread += w * y * y;
-                slope += w * y * g;
-            }
-            let slope = (1.0 + ridge) * slope / (spread + ridge);
-            let (mean, root) = (self.mean_y[j], prec.root()[j]);
-            self.moments.grad[j] = self.mean_g[j] - slope * mean;
-            self.moments.hess[j] = slope * root;
-            beyond += self.moments.grad[j] / root * mean + 0.5 * slope / root * (spread + mean * mean - 1.0);
-        }
-        beyond
     }
 }
 

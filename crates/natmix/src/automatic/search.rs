@@ -8,9 +8,8 @@ use super::ascent::{Summit, climb};
 use super::evaluate::Evaluator;
 use super::laplace::laplace;
 use crate::error::Error;
-use crate::family::Gaussian;
+use crate::family::{CovarianceKind, Gaussian};
 use crate::noise::{Noise, Purpose};
-use crate::target::Shape;
 use serde::{Deserialize, Serialize};
 
 /// Starts of the first two batches.
@@ -76,7 +75,7 @@ impl Found {
     /// Whether its parabola has the value `log_p` at `z`.
     fn explains(&self, z: &[f64], log_p: f64) -> bool {
         let slope: f64 = z.iter().zip(self.gaussian.mean()).zip(&self.grad).map(|((z, m), g)| (z - m) * g).sum();
-        let drop = 0.5 * distance(&self.gaussian, z);
+        let drop = 0.5 * self.gaussian.squared_distance(z);
         (self.log_p + slope - drop - log_p).abs() <= EXPLAINED * (1.0 + drop)
     }
 
@@ -112,7 +111,7 @@ impl Search {
     pub fn run(
         evaluator: &mut Evaluator<'_>,
         from: StartFrom<'_>,
-        shape: Shape,
+        kind: CovarianceKind,
         most_modes: usize,
     ) -> Result<Self, Error> {
         let mut search = Self { log_concave: evaluator.target.is_log_concave(), ..Self::default() };
@@ -120,7 +119,7 @@ impl Search {
         let first = evaluator.evals;
         while evaluator.may_spend(4 * batch) {
             let before = evaluator.evals;
-            search.batch(evaluator, from, shape, batch)?;
+            search.batch(evaluator, from, kind, batch)?;
             // Thorough where it is cheap: a rare mode is worth a few of the evaluations that are there anyway.
             let thorough = evaluator.evals >= first + (THOROUGH * (evaluator.limit - first) as f64) as u64
                 || search.starts as usize >= PLENTY_A_MODE * search.modes.len();
@@ -148,7 +147,7 @@ impl Search {
         &mut self,
         evaluator: &mut Evaluator<'_>,
         from: StartFrom<'_>,
-        shape: Shape,
+        kind: CovarianceKind,
         count: usize,
     ) -> Result<(), Error> {
         let d = from.centre.len();
@@ -170,7 +169,7 @@ impl Search {
         self.lost += (count - summits.len()) as u64;
         for (number, mut summit) in (self.starts..).zip(summits) {
             summit.joins = summit.joins.map(|known| order[known]);
-            self.add(evaluator, summit, number, from.sd, shape)?;
+            self.add(evaluator, summit, number, from.sd, kind)?;
         }
         self.starts += count as u64;
         Ok(())
@@ -182,17 +181,17 @@ impl Search {
         summit: Summit,
         number: u64,
         sd: &[f64],
-        shape: Shape,
+        kind: CovarianceKind,
     ) -> Result<(), Error> {
         let half = (number % 2) as usize;
         if let Some(mode) = summit.joins {
             self.joined += 1;
             self.explained += u64::from(self.modes[mode].explains(&summit.z, summit.log_p));
         }
-        let near = || self.modes.iter().position(|mode| distance(&mode.gaussian, &summit.z) <= SAME);
+        let near = || self.modes.iter().position(|mode| mode.gaussian.squared_distance(&summit.z) <= SAME);
         if let Some(mode) = summit.joins.or_else(near) {
             self.modes[mode].hits[half] += 1;
-        } else if let Some(gaussian) = laplace(evaluator, &summit, sd, shape)? {
+        } else if let Some(gaussian) = laplace(evaluator, &summit, sd, kind)? {
             let mut hits = [0, 0];
             hits[half] = 1;
             self.modes.push(Found { gaussian, log_p: summit.log_p, grad: summit.grad, hits });
@@ -232,14 +231,6 @@ impl Search {
             log_concave: self.log_concave,
         }
     }
-}
-
-/// Squared distance of `z` from the mean, in the Gaussian's own metric.
-pub(crate) fn distance(gaussian: &Gaussian, z: &[f64]) -> f64 {
-    let delta: Vec<f64> = z.iter().zip(gaussian.mean()).map(|(a, b)| a - b).collect();
-    let mut stretched = vec![0.0; z.len()];
-    gaussian.precision().times(&delta, &mut stretched);
-    delta.iter().zip(&stretched).map(|(a, b)| a * b).sum()
 }
 
 /// Whether the parabola of a mode explains the gradient at `z`: one step of Newton's with its curvature would end within

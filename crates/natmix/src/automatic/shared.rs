@@ -181,7 +181,7 @@ impl Shared {
     /// Estimates the moments of every component of `q`, the mixture that drew the points.
     pub fn view(&self, q: &Mixture, views: &mut Vec<View>, scratch: &ScratchPool) {
         let (d, count) = (q.dim(), q.len());
-        views.resize_with(count, || View::new(d, q.shape()));
+        views.resize_with(count, || View::new(d, q.curvature_shape()));
         views.par_iter_mut().enumerate().for_each(|(k, view)| {
             view.index.clear();
             view.omega.clear();

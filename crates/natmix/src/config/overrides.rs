@@ -15,9 +15,9 @@ use super::{Automatic, Config};
 use crate::draws::{Plan, Radius};
 use crate::error::Error;
 use crate::estimate::{Estimator, Trick};
+use crate::family::CovarianceKind;
 use crate::method::Method;
 use crate::rule::{Rule, WeightRule};
-use crate::target::Shape;
 
 /// Dimension up to which covariances are full by default.
 const FULL_UP_TO: usize = 300;
@@ -49,8 +49,8 @@ crate::overlay! {
         pub method: Method,
         /// Number of components.
         pub components: OrAuto<usize>,
-        /// Shape of the covariances.
-        pub covariance: OrAuto<Shape>,
+        /// Kind of the covariances.
+        pub covariance: OrAuto<CovarianceKind>,
         /// Where points are drawn from.
         pub source: Source,
         /// Draw plan.
@@ -171,7 +171,7 @@ impl Overrides {
         config.diagnostic_draws = diagnostic_draws(config.diagnostic_draws, about.rows);
         config.covariance = match self.covariance.unwrap_or_default() {
             OrAuto::Is(shape) => shape,
-            OrAuto::Auto if about.dim > FULL_UP_TO => Shape::Diag,
+            OrAuto::Auto if about.dim > FULL_UP_TO => CovarianceKind::Diag,
             OrAuto::Auto => config.covariance,
         };
         let components = self.components.unwrap_or_default();
@@ -186,7 +186,7 @@ impl Overrides {
     fn resolve_parts(
         &self,
         method: Method,
-        covariance: Shape,
+        covariance: CovarianceKind,
         components: OrAuto<usize>,
         about: &About<'_>,
     ) -> Result<Parts, Error> {
@@ -203,7 +203,7 @@ impl Overrides {
             // Whole frames of cubature are exact on cubics.
             let frame = 2 * about.dim.max(1);
             let whole = frame * FEWEST_DRAWS.div_ceil(frame);
-            parts.draws_per_component = if covariance == Shape::Full { whole } else { FEWEST_DRAWS };
+            parts.draws_per_component = if covariance == CovarianceKind::Full { whole } else { FEWEST_DRAWS };
         }
         replace!(self, parts: source, radius, draws_per_component, estimator, entropy_trick, rule, rate, decay, step_cap);
         replace!(self, parts: trust_region, momentum, curvature_rate, damping);

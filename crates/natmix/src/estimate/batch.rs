@@ -19,7 +19,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// Evaluates the points of all cells.
     pub fn evaluate(&mut self, setup: &Setup<'_>, cells: &[Cell]) -> Result<(), TargetError> {
-        let (d, shape) = (setup.q.dim(), setup.q.shape());
+        let (d, shape) = (setup.q.dim(), setup.q.curvature_shape());
         self.z.clear();
         self.starts.clear();
         self.starts.push(0);

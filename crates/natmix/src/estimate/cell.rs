@@ -2,12 +2,11 @@
 
 use super::chunk::{Chunk, ChunkPoints, Given, points_per_chunk};
 use super::trick::Coefficients;
-use super::{Estimator, Moments, Setup, score, stein};
+use super::{Estimator, Moments, Setup, score};
 use crate::draws::{DrawPlan, Key};
 use crate::family::Mixture;
-use crate::family::block::add_precision;
 use crate::linalg;
-use crate::target::{Shape, TargetError};
+use crate::target::{CurvatureShape, TargetError};
 use crate::workspace::Scratch;
 use rayon::prelude::*;
 
@@ -203,15 +202,15 @@ pub(crate) fn reduce(
         out.grad.iter_mut().zip(&sums[3..]).for_each(|(g, s)| *g = s * scale);
         out.hess.iter_mut().zip(&sums[3 + d..]).for_each(|(h, s)| *h = s * scale);
         if setup.estimator != Estimator::Stein {
-            if q.shape() == Shape::Full {
+            if q.curvature_shape() == CurvatureShape::Full {
                 // A target may sum its matrices in an order that is not symmetric to the last bit.
                 linalg::symmetrise(&mut out.hess, d);
             }
         } else {
             let component = &q.components()[k];
-            stein::finish(&mut out.hess, component, scratch);
+            component.precision().unwhiten_slope(&mut out.hess, scratch);
             // E[delta] = 1, but not its average: the known curvature of the control variate has no noise.
-            add_precision(&mut out.hess, trick.grad, component.precision(), q.shape());
+            component.precision().add_to(&mut out.hess, trick.grad, q.curvature_shape());
         }
     }
     scratch.give(sums);

@@ -93,7 +93,7 @@ pub(crate) fn points_per_chunk(n: usize) -> usize {
 impl Chunk {
     /// Numbers that one served component takes in `sums`.
     pub fn width(setup: &Setup<'_>) -> usize {
-        let (d, shape) = (setup.q.dim(), setup.q.shape());
+        let (d, shape) = (setup.q.dim(), setup.q.curvature_shape());
         match setup.estimator {
             Estimator::Score => score::len(d, shape),
             _ => 3 + d + shape.len(d),
@@ -169,7 +169,7 @@ impl Chunk {
         scratch: &mut Scratch,
     ) -> Result<Attempt, TargetError> {
         let (q, d, n) = (setup.q, setup.q.dim(), points.weight.len());
-        let (shape, curvature) = (q.shape(), setup.estimator.curvature());
+        let (shape, curvature) = (q.curvature_shape(), setup.estimator.curvature());
         let served = if setup.shared { 0..q.len() } else { own..own + 1 };
         let want_grad = setup.estimator.needs_gradient();
         let block = Block::new(q, Points::new(points.z, d), want_grad, scratch);
@@ -256,7 +256,7 @@ impl Chunk {
         result: &mut Attempt,
         scratch: &mut Scratch,
     ) {
-        let (q, d, n, stride, shape) = (setup.q, setup.q.dim(), block.n, block.stride, setup.q.shape());
+        let (q, d, n, stride, shape) = (setup.q, setup.q.dim(), block.n, block.stride, setup.q.curvature_shape());
         let width = Self::width(setup);
         let mut w = scratch.take(stride);
         if setup.estimator == Estimator::Score {
@@ -324,7 +324,7 @@ impl Chunk {
         curv: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<bool, TargetError> {
-        let (d, shape) = (setup.q.dim(), setup.q.shape());
+        let (d, shape) = (setup.q.dim(), setup.q.curvature_shape());
         let Some(kind) = setup.estimator.curvature() else { return Ok(true) };
         let sums = &mut curv[..shape.len(d)];
         let (mut log_p, mut grad) = ([0.0], scratch.take(d));

@@ -15,19 +15,18 @@
 
 use super::Moments;
 use super::cell::Cell;
-use crate::family::{Block, Mixture, Precision};
-use crate::linalg;
-use crate::target::Shape;
+use crate::family::{Block, Mixture};
+use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
 
 /// Numbers that a component's score sums take: twice `(1, y, y y')`, for weights `v r` and `v b r`.
-pub(crate) fn len(dim: usize, shape: Shape) -> usize {
+pub(crate) fn len(dim: usize, shape: CurvatureShape) -> usize {
     2 * (1 + dim + shape.len(dim))
 }
 
 /// Adds one chunk's score sums of component `k`; `v` and `b` cover the padding with zeros.
 pub(crate) fn add(sums: &mut [f64], q: &Mixture, k: usize, block: &Block, v: &[f64], b: &[f64], scratch: &mut Scratch) {
-    let (d, stride, shape) = (q.dim(), block.stride, q.shape());
+    let (d, stride, shape) = (q.dim(), block.stride, q.curvature_shape());
     let y = &block.y[k * d * stride..][..d * stride];
     let resp = &block.resp[k * stride..][..stride];
     let mut w = scratch.take(stride);
@@ -48,7 +47,7 @@ pub(crate) fn add(sums: &mut [f64], q: &Mixture, k: usize, block: &Block, v: &[f
 
 /// Combines all chunks' sums of component `k` to the Euclidean gradients.
 pub(crate) fn finish(out: &mut Moments, cells: &[Cell], q: &Mixture, k: usize, scratch: &mut Scratch) {
-    let (d, shape) = (q.dim(), q.shape());
+    let (d, shape) = (q.dim(), q.curvature_shape());
     let width = len(d, shape);
     let mut sums = scratch.take(width);
     let (mut total, mut mean_b, mut count) = (0.0, 0.0, 0.0);
@@ -73,30 +72,7 @@ pub(crate) fn finish(out: &mut Moments, cells: &[Cell], q: &Mixture, k: usize, s
         let (mass, rest) = with_b.split_at_mut(1);
         let (y, yy) = rest.split_at_mut(d);
         let mass = mass[0];
-        match component.precision() {
-            Precision::Diag(prec) => {
-                for ((g, y), root) in out.grad.iter_mut().zip(y.iter()).zip(prec.root()) {
-                    *g = root * y;
-                }
-                for (h, yy) in out.hess.iter_mut().zip(yy.iter()) {
-                    *h = mass - yy;
-                }
-            }
-            Precision::Full(prec) => {
-                linalg::lower_times(&mut out.grad, prec.factor(), y, d, 1);
-                linalg::solve_lower_transpose(prec.factor(), yy, d, d);
-                for j in 0..d {
-                    for i in 0..d {
-                        let at = i + j * d;
-                        out.hess[at] = match i.cmp(&j) {
-                            std::cmp::Ordering::Less => 0.0,
-                            std::cmp::Ordering::Equal => mass - prec.factor()[at] * yy[at],
-                            std::cmp::Ordering::Greater => -yy[at],
-                        };
-                    }
-                }
-            }
-        }
+        component.precision().factor_gradient(&mut out.grad, &mut out.hess, mass, y, yy);
         out.value = mass;
     }
     scratch.give(sums);

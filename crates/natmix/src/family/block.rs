@@ -1,10 +1,9 @@
 //! A mixture evaluated at a block of points: densities, responsibilities, gradient and Hessian sums.
 
-use super::gaussian::Precision;
 use super::mixture::Mixture;
 use crate::lanes;
 use crate::linalg::{self, Transpose};
-use crate::target::{Points, Shape};
+use crate::target::{CurvatureShape, Points};
 use crate::workspace::Scratch;
 
 /// A mixture evaluated at a block of points; everything is transposed, see [`crate::lanes`].
@@ -98,10 +97,17 @@ impl Block {
     }
 
     /// Adds `sum_i weights[i] hess log q(z_i)` to `sum`. Needs the gradient.
-    pub fn add_hessian(&self, q: &Mixture, weights: &[f64], shape: Shape, sum: &mut [f64], scratch: &mut Scratch) {
+    pub fn add_hessian(
+        &self,
+        q: &Mixture,
+        weights: &[f64],
+        shape: CurvatureShape,
+        sum: &mut [f64],
+        scratch: &mut Scratch,
+    ) {
         let (d, stride) = (q.dim(), self.stride);
         if let [only] = q.components() {
-            add_precision(sum, -weights.iter().sum::<f64>(), only.precision(), shape);
+            only.precision().add_to(sum, -weights.iter().sum::<f64>(), shape);
             return;
         }
         let mut a = scratch.take_used(d * stride);
@@ -126,7 +132,7 @@ impl Block {
             // Centred: the difference of large squares far away would lose its digits.
             a.iter_mut().zip(&self.grad).for_each(|(a, g)| *a -= g);
             add_outer(sum, &a, &w, shape, d, stride, &mut scaled);
-            add_precision(sum, -w[..self.n].iter().sum::<f64>(), component.precision(), shape);
+            component.precision().add_to(sum, -w[..self.n].iter().sum::<f64>(), shape);
         }
         for buffer in [a, scaled, w, minus] {
             scratch.give(buffer);
@@ -135,42 +141,24 @@ impl Block {
 }
 
 /// `sum += sum_i w_i x_i x_i'` for transposed `x`; weights of padding must be zero.
-fn add_outer(sum: &mut [f64], x: &[f64], w: &[f64], shape: Shape, d: usize, stride: usize, scaled: &mut [f64]) {
+fn add_outer(
+    sum: &mut [f64],
+    x: &[f64],
+    w: &[f64],
+    shape: CurvatureShape,
+    d: usize,
+    stride: usize,
+    scaled: &mut [f64],
+) {
     match shape {
-        Shape::Diag => {
+        CurvatureShape::Diag => {
             for (sum, x) in sum.iter_mut().zip(x.chunks_exact(stride)) {
                 *sum += x.iter().zip(w).map(|(x, w)| w * x * x).sum::<f64>();
             }
         }
-        Shape::Full => {
-            for (scaled, x) in scaled.chunks_exact_mut(stride).zip(x.chunks_exact(stride)) {
-                for ((scaled, x), w) in scaled.iter_mut().zip(x).zip(w) {
-                    *scaled = w * x;
-                }
-            }
+        CurvatureShape::Full => {
+            lanes::scale(scaled, x, w);
             linalg::product(sum, true, 1.0, scaled, Transpose::Yes, x, (d, stride, d));
-        }
-    }
-}
-
-/// `sum += factor * S`, or its diagonal.
-pub(crate) fn add_precision(sum: &mut [f64], factor: f64, prec: &Precision, shape: Shape) {
-    let d = prec.dim();
-    match (shape, prec) {
-        (Shape::Diag, Precision::Full(prec)) => {
-            for (sum, s) in sum.iter_mut().zip(prec.matrix().iter().step_by(d + 1)) {
-                *sum += factor * s;
-            }
-        }
-        (Shape::Full, Precision::Diag(prec)) => {
-            for (sum, s) in sum.iter_mut().step_by(d + 1).zip(prec.entries()) {
-                *sum += factor * s;
-            }
-        }
-        (_, prec) => {
-            for (sum, s) in sum.iter_mut().zip(prec.matrix()) {
-                *sum += factor * s;
-            }
         }
     }
 }

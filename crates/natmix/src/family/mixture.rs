@@ -17,19 +17,19 @@
 //! ```
 
 use super::block::Block;
-use super::gaussian::{Gaussian, Precision};
+use super::covariance::{AnyCovariance, CovarianceKind, Diag, Full};
+use super::gaussian::Gaussian;
 use super::log_sum_exp;
 use crate::error::Error;
-use crate::lanes;
 use crate::linalg;
 use crate::noise::{Noise, Purpose};
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// Points that the convenience methods evaluate at a time.
 const BLOCK: usize = 128;
 
-/// A mixture of Gaussians of one dimension and shape.
+/// A mixture of Gaussians of one dimension and kind of covariance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixture {
     log_w: Vec<f64>,
@@ -47,7 +47,7 @@ pub enum Covariances<'a> {
 }
 
 impl Mixture {
-    /// From weights (positive; normalised here) and components of one dimension and shape.
+    /// From weights (positive; normalised here) and components of one dimension and kind of covariance.
     pub fn new(weights: &[f64], components: Vec<Gaussian>) -> Result<Self, Error> {
         let invalid = |problem: String| Err(Error::InvalidInput(problem));
         if components.is_empty() || weights.len() != components.len() {
@@ -56,9 +56,9 @@ impl Mixture {
         if let Some(w) = weights.iter().find(|w| !(w.is_finite() && **w > 0.0)) {
             return invalid(format!("a mixture weight is {w}: weights must be positive and finite"));
         }
-        let (dim, shape) = (components[0].dim(), components[0].shape());
-        if components.iter().any(|c| c.dim() != dim || c.shape() != shape) || dim == 0 {
-            return invalid("components must share one dimension (at least 1) and one shape".into());
+        let (dim, kind) = (components[0].dim(), components[0].covariance_kind());
+        if components.iter().any(|c| c.dim() != dim || c.covariance_kind() != kind) || dim == 0 {
+            return invalid("components must share one dimension (at least 1) and one kind of covariance".into());
         }
         if let Some(k) = components.iter().position(|c| !c.is_sound()) {
             return invalid(format!("component {k}: mean or precision is not finite"));
@@ -97,9 +97,9 @@ impl Mixture {
             if mean.iter().any(|m| !m.is_finite()) {
                 return Err(Error::InvalidInput(format!("component {k}: mean is not finite")));
             }
-            let prec = match covariances {
-                Covariances::Diag(_) => diagonal(entries),
-                Covariances::Full(_) => full(d, entries),
+            let prec: Result<AnyCovariance, usize> = match covariances {
+                Covariances::Diag(_) => Diag::from_variances(&entries).map(Into::into),
+                Covariances::Full(_) => full(d, entries).map(Into::into),
             };
             let prec = prec.map_err(|pivot| Error::NotPositiveDefinite { component: k, what: "covariance", pivot })?;
             components.push(Gaussian::new(mean.clone(), prec));
@@ -119,9 +119,13 @@ impl Mixture {
     pub fn dim(&self) -> usize {
         self.components[0].dim()
     }
-    /// Shape of the covariances.
-    pub fn shape(&self) -> Shape {
-        self.components[0].shape()
+    /// The kind of the covariances.
+    pub fn covariance_kind(&self) -> CovarianceKind {
+        self.components[0].covariance_kind()
+    }
+    /// The layout of the curvature sums that steps of the components consume.
+    pub fn curvature_shape(&self) -> CurvatureShape {
+        self.components[0].curvature_shape()
     }
     /// The components.
     pub fn components(&self) -> &[Gaussian] {
@@ -163,7 +167,7 @@ impl Mixture {
         (&mut self.log_w, &mut self.components)
     }
 
-    /// Makes `self` a copy of `other` of the same size and shape, in place.
+    /// Makes `self` a copy of `other` of the same size and kind, in place.
     pub(crate) fn copy_from(&mut self, other: &Mixture) {
         self.log_w.copy_from_slice(&other.log_w);
         self.ids.copy_from_slice(&other.ids);
@@ -189,11 +193,11 @@ impl Mixture {
     pub fn log_density_into(&self, points: &[f64], log_q: &mut [f64], scratch: &mut Scratch) {
         let d = self.dim();
         assert_eq!(points.len(), log_q.len() * d, "points and results differ in number");
-        if let ([only], Precision::Full(prec)) = (&self.components[..], self.components[0].precision())
-            && d <= lanes::MAX_DIM
-        {
-            lanes::log_density(log_q, points, only.mean(), prec.factor(), self.log_w[0] + only.log_norm());
-            return;
+        if let [only] = &self.components[..] {
+            let constant = self.log_w[0] + only.log_norm();
+            if only.precision().log_density_at_once(log_q, points, only.mean(), constant) {
+                return;
+            }
         }
         for (points, log_q) in points.chunks(BLOCK * d).zip(log_q.chunks_mut(BLOCK)) {
             let block = Block::new(self, Points::new(points, d), false, scratch);
@@ -302,20 +306,10 @@ impl Mixture {
     }
 }
 
-fn diagonal(variances: Vec<f64>) -> Result<Precision, usize> {
-    Precision::from_covariance(variances.len(), variances)
-}
-
-/// Full even in one dimension, where the number of entries cannot tell.
-fn full(d: usize, mut entries: Vec<f64>) -> Result<Precision, usize> {
+/// As a file may write it: not symmetric to the last bit.
+fn full(d: usize, mut entries: Vec<f64>) -> Result<Full, usize> {
     linalg::symmetrise(&mut entries, d);
-    if d == 1 {
-        return match entries[0] > 0.0 && entries[0].is_finite() {
-            true => Ok(Precision::Full(super::Full::from_factor(1, vec![entries[0].sqrt().recip()]))),
-            false => Err(0),
-        };
-    }
-    Precision::from_covariance(d, entries)
+    Full::from_covariance(d, entries)
 }
 
 /// Normalises logarithms of weights.
@@ -329,8 +323,8 @@ impl Target for Mixture {
         Mixture::dim(self)
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
-        &[(Curvature::Exact, Shape::Full), (Curvature::Exact, Shape::Diag)]
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
+        &[(Curvature::Exact, CurvatureShape::Full), (Curvature::Exact, CurvatureShape::Diag)]
     }
 
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {

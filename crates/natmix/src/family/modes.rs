@@ -11,9 +11,9 @@
 //! ```
 
 use super::Mixture;
-use super::block::add_precision;
-use super::gaussian::{Gaussian, Precision};
-use crate::target::Shape;
+use super::covariance::AnyCovariance;
+use super::gaussian::Gaussian;
+use crate::target::CurvatureShape;
 
 /// Components lighter than this do not start a climb.
 const LEAST_WEIGHT: f64 = 1e-3;
@@ -61,22 +61,22 @@ impl Mixture {
     }
 
     fn climb(&self, start: &[f64]) -> Vec<f64> {
-        let d = self.dim();
+        let (d, shape) = (self.dim(), self.curvature_shape());
         let mut z = start.to_vec();
         for _ in 0..STEPS {
-            let mut matrix = vec![0.0; self.shape().len(d)];
+            let mut matrix = vec![0.0; shape.len(d)];
             let mut pull = vec![0.0; d];
             for (log_r, component) in self.log_responsibilities(&z).iter().zip(self.components()) {
                 let r = log_r.exp();
                 if r < 1e-12 {
                     continue;
                 }
-                add_precision(&mut matrix, r, component.precision(), self.shape());
+                component.precision().add_to(&mut matrix, r, shape);
                 let mut own = vec![0.0; d];
                 component.precision().times(component.mean(), &mut own);
                 pull.iter_mut().zip(&own).for_each(|(p, x)| *p += r * x);
             }
-            let Some(next) = solve(self.shape(), matrix, &pull) else { break };
+            let Some(next) = solve(shape, matrix, &pull) else { break };
             let moved = next.iter().zip(&z).map(|(a, b)| (a - b).abs() / (1.0 + b.abs())).fold(0.0, f64::max);
             z = next;
             if moved < 1e-9 {
@@ -98,11 +98,8 @@ impl Mixture {
     }
 }
 
-fn solve(shape: Shape, matrix: Vec<f64>, pull: &[f64]) -> Option<Vec<f64>> {
-    let prec = match shape {
-        Shape::Diag => Precision::Diag(super::Diag::new(matrix).ok()?),
-        Shape::Full => Precision::Full(super::Full::from_precision(pull.len(), &matrix).ok()?),
-    };
+fn solve(shape: CurvatureShape, matrix: Vec<f64>, pull: &[f64]) -> Option<Vec<f64>> {
+    let prec = AnyCovariance::from_precision(pull.len(), matrix, shape).ok()?;
     let mut z = pull.to_vec();
     prec.solve(&mut z);
     Gaussian::new(z.clone(), prec).is_sound().then_some(z)

@@ -60,7 +60,7 @@ impl Film {
 
 /// Means, precisions and their factors.
 fn numbers(mixture: &Mixture) -> usize {
-    mixture.len() * (mixture.dim() + 2 * mixture.shape().len(mixture.dim()))
+    mixture.len() * (mixture.dim() + 2 * mixture.curvature_shape().len(mixture.dim()))
 }
 
 impl Observer for Film {

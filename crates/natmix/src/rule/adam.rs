@@ -1,7 +1,7 @@
 //! Adam on the Euclidean parameters of black-box VI: logit, mean, and factor with logarithmic diagonal.
 
-use super::{Skipped, StepInfo, finite, move_both};
-use crate::family::{Gaussian, Precision};
+use super::{Skipped, StepInfo, finite};
+use crate::family::Gaussian;
 use crate::workspace::Scratch;
 
 /// Decay of the second moment and the guard of its root, as in the paper that introduced Adam.
@@ -22,9 +22,9 @@ pub struct AdamState {
 }
 
 impl AdamState {
-    /// Numbers for one component with `shape_len` factor entries.
-    pub fn new(dim: usize, shape_len: usize) -> Self {
-        let len = 1 + dim + shape_len;
+    /// Numbers for one component with `factor_len` factor entries.
+    pub fn new(dim: usize, factor_len: usize) -> Self {
+        let len = 1 + dim + factor_len;
         Self { first: vec![0.0; len], second: vec![0.0; len] }
     }
 }
@@ -57,27 +57,7 @@ pub fn step(
     let d = mean.len();
     let info = component.update(|mean, prec| {
         let (shift, turn) = steps[1..].split_at(d);
-        let grow = |l: f64, step: f64| l * step.clamp(-MOST_LOG_STEP, MOST_LOG_STEP).exp();
-        let mut new = scratch.take(turn.len());
-        let moved = match prec {
-            Precision::Diag(prec) => {
-                for ((new, root), step) in new.iter_mut().zip(prec.root()).zip(turn) {
-                    *new = grow(*root, *step).powi(2);
-                }
-                move_both(mean, shift, || prec.set(&new).is_ok())
-            }
-            Precision::Full(prec) => {
-                for (at, (new, l)) in new.iter_mut().zip(prec.factor()).enumerate() {
-                    *new = match (at % d).cmp(&(at / d)) {
-                        std::cmp::Ordering::Less => 0.0,
-                        std::cmp::Ordering::Equal => grow(*l, turn[at]),
-                        std::cmp::Ordering::Greater => l + turn[at],
-                    };
-                }
-                move_both(mean, shift, || prec.set_factor(&new, scratch))
-            }
-        };
-        scratch.give(new);
+        let moved = prec.factor_step(mean, shift, turn, MOST_LOG_STEP, scratch);
         if moved { StepInfo::taken(rate) } else { StepInfo::skipped(Skipped::NotFinite) }
     });
     // All of it moves, or nothing.

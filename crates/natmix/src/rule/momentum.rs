@@ -12,7 +12,7 @@
 //! `S/2` keeps the precision positive for every input.
 
 use super::{Skipped, StepInfo, finite, move_both};
-use crate::family::{Gaussian, Precision};
+use crate::family::{AnyCovariance, Gaussian};
 use crate::workspace::Scratch;
 
 /// Settings of the step.
@@ -43,7 +43,7 @@ pub fn step(
         return StepInfo::skipped(Skipped::NotFinite);
     }
     component.update(|mean, prec| {
-        let Precision::Diag(prec) = prec else { return StepInfo::skipped(Skipped::NotPositiveDefinite) };
+        let AnyCovariance::Diag(prec) = prec else { return StepInfo::skipped(Skipped::NotPositiveDefinite) };
         let Momentum { rate, momentum, curvature_rate, damping, iteration } = settings;
         let mut new = scratch.take(grad.len());
         let mut shift = scratch.take(grad.len());

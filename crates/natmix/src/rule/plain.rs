@@ -10,9 +10,8 @@
 //! assert_eq!((q.mean()[0], q.sd()[0]), (3.0, 0.5));
 //! ```
 
-use super::{Skipped, StepInfo, finite, move_both};
-use crate::family::{Gaussian, Precision};
-use crate::linalg;
+use super::{Skipped, StepInfo, finite};
+use crate::family::Gaussian;
 use crate::workspace::Scratch;
 
 /// After this many halvings the step would not be felt.
@@ -23,40 +22,14 @@ pub fn step(component: &mut Gaussian, grad: &[f64], hess: &[f64], rate: f64, scr
     if !finite(grad, hess) || !rate.is_finite() {
         return StepInfo::skipped(Skipped::NotFinite);
     }
-    let mut new = scratch.take(hess.len());
-    let mut factor = scratch.take(hess.len());
-    let mut shift = scratch.take(grad.len());
-    let mut t = rate;
-    let mut info = StepInfo::skipped(Skipped::NotPositiveDefinite);
-    for _ in 0..=MOST_HALVINGS {
-        for ((new, old), hess) in new.iter_mut().zip(component.precision().matrix()).zip(hess) {
-            *new = old - t * hess;
-        }
-        shift.iter_mut().zip(grad).for_each(|(s, g)| *s = t * g);
-        let moved = component.update(|mean, prec| match prec {
-            Precision::Diag(prec) => {
-                shift.iter_mut().zip(&new).for_each(|(s, new)| *s /= new);
-                move_both(mean, &shift, || prec.set(&new).is_ok())
+    component.update(|mean, prec| {
+        let mut t = rate;
+        for _ in 0..=MOST_HALVINGS {
+            if prec.natural_step(mean, grad, hess, t, scratch) {
+                return StepInfo::taken(t);
             }
-            Precision::Full(prec) => {
-                let d = prec.dim();
-                factor.copy_from_slice(&new);
-                if linalg::cholesky(&mut factor, d, &mut scratch.memory).is_err() {
-                    return false;
-                }
-                linalg::solve_lower(&factor, &mut shift, d, 1);
-                linalg::solve_lower_transpose(&factor, &mut shift, d, 1);
-                move_both(mean, &shift, || prec.set(&new, &factor))
-            }
-        });
-        if moved {
-            info = StepInfo::taken(t);
-            break;
+            t *= 0.5;
         }
-        t *= 0.5;
-    }
-    for buffer in [new, factor, shift] {
-        scratch.give(buffer);
-    }
-    info
+        StepInfo::skipped(Skipped::NotPositiveDefinite)
+    })
 }

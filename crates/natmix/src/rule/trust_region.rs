@@ -18,9 +18,8 @@
 //! assert!((q.kl(&old) - 0.1).abs() < 1e-10);
 //! ```
 
-use super::{Skipped, StepInfo, finite, move_both};
-use crate::family::{Diag, Full, Gaussian, Precision};
-use crate::linalg;
+use super::{Skipped, StepInfo, finite};
+use crate::family::Gaussian;
 use crate::workspace::Scratch;
 
 /// Factors by which a component's bound grows when its own objective rose, and shrinks when it fell: the latter faster
@@ -55,10 +54,8 @@ pub fn step(component: &mut Gaussian, grad: &[f64], hess: &[f64], bound: f64, sc
     if !finite(grad, hess) || bound.is_nan() || bound <= 0.0 {
         return StepInfo::skipped(Skipped::NotFinite);
     }
-    component.update(|mean, prec| match prec {
-        Precision::Diag(prec) => diagonal(mean, prec, grad, hess, bound, scratch),
-        Precision::Full(prec) => full(mean, prec, grad, hess, bound, scratch),
-    })
+    let eta = |lam: &[f64], c: &[f64]| smallest_eta(lam, c, bound);
+    component.update(|mean, prec| prec.spectral_step(mean, grad, hess, &eta, scratch))
 }
 
 /// `KL(N_new || N_old)` at `eta`, infinite where the new precision is not positive definite.
@@ -101,82 +98,4 @@ fn smallest_eta(lam: &[f64], c: &[f64], bound: f64) -> Option<f64> {
         }
     }
     Some(high)
-}
-
-fn diagonal(
-    mean: &mut [f64],
-    prec: &mut Diag,
-    grad: &[f64],
-    hess: &[f64],
-    bound: f64,
-    scratch: &mut Scratch,
-) -> StepInfo {
-    let d = prec.dim();
-    let mut lam = scratch.take(d);
-    let mut c = scratch.take(d);
-    for i in 0..d {
-        lam[i] = -hess[i] / prec.entries()[i];
-        c[i] = grad[i] / prec.root()[i];
-    }
-    let mut info = StepInfo::skipped(Skipped::NotFinite);
-    if let Some(eta) = finite(&lam, &c).then(|| smallest_eta(&lam, &c, bound)).flatten() {
-        for i in 0..d {
-            let s = 1.0 + lam[i] / eta;
-            c[i] = c[i] / eta / s / prec.root()[i];
-            lam[i] = s * prec.entries()[i];
-        }
-        if move_both(mean, &c, || prec.set(&lam).is_ok()) {
-            info = StepInfo::taken(eta.recip());
-        }
-    }
-    scratch.give(lam);
-    scratch.give(c);
-    info
-}
-
-fn full(mean: &mut [f64], prec: &mut Full, grad: &[f64], hess: &[f64], bound: f64, scratch: &mut Scratch) -> StepInfo {
-    let d = prec.dim();
-    let mut a = scratch.take(d * d);
-    let mut b = scratch.take(d * d);
-    let mut vectors = scratch.take(d * d);
-    let mut lam = scratch.take(d);
-    let mut white = scratch.take(d);
-    let mut c = scratch.take(d);
-    // b = -L^-1 hess L^-T.
-    linalg::whiten_symmetric(&mut a, &mut b, hess, prec.factor(), d);
-    b.iter_mut().for_each(|x| *x = -*x);
-    linalg::symmetrise(&mut b, d);
-    white.copy_from_slice(grad);
-    linalg::solve_lower(prec.factor(), &mut white, d, 1);
-
-    let mut info = StepInfo::skipped(Skipped::NotFinite);
-    if finite(&white, &b) && linalg::symmetric_eigen(&mut lam, &mut vectors, &b, d, &mut scratch.memory) {
-        linalg::product(&mut c, false, 1.0, &vectors, linalg::Transpose::Yes, &white, (d, d, 1));
-        if let Some(eta) = smallest_eta(&lam, &c, bound) {
-            for i in 0..d {
-                let s = 1.0 + lam[i] / eta;
-                c[i] = c[i] / eta / s;
-                lam[i] = s.sqrt();
-            }
-            linalg::product(&mut white, false, 1.0, &vectors, linalg::Transpose::No, &c, (d, d, 1));
-            linalg::solve_lower_transpose(prec.factor(), &mut white, d, 1);
-            // New factor: the triangle of diag(sqrt s) U' L', whose square is L U diag(s) U' L'.
-            for (column, root) in vectors.chunks_exact_mut(d).zip(&lam) {
-                column.iter_mut().for_each(|x| *x *= root);
-            }
-            linalg::lower_times(&mut a, prec.factor(), &vectors, d, d);
-            linalg::transpose(&mut b, &a, d);
-            info = if !linalg::lower_from_stack(&mut a, &mut b, d, d, &mut scratch.memory) {
-                StepInfo::skipped(Skipped::NotPositiveDefinite)
-            } else if move_both(mean, &white, || prec.set_factor(&a, scratch)) {
-                StepInfo::taken(eta.recip())
-            } else {
-                StepInfo::skipped(Skipped::NotFinite)
-            };
-        }
-    }
-    for buffer in [a, b, vectors, lam, white, c] {
-        scratch.give(buffer);
-    }
-    info
 }

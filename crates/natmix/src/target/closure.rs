@@ -22,7 +22,7 @@
 
 use super::pointwise::{EXACT, eval_points};
 use crate::error::Error;
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// What a closure may return for `log p`: a number, or a number or an error.
@@ -136,7 +136,7 @@ impl Target for ClosureTarget<'_> {
         self.has_gradient
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         if self.hessian.is_some() { EXACT } else { &[] }
     }
 

@@ -6,13 +6,13 @@
 //!
 //! ```
 //! use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-//! use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError, log_p_at};
+//! use natmix::target::{Curvature, EvalOut, Points, Rows, CurvatureShape, Target, TargetError, log_p_at};
 //! use natmix::Scratch;
 //!
 //! struct Parabola;
 //! impl Target for Parabola {
 //!     fn dim(&self) -> usize { 1 }
-//!     fn curvatures(&self) -> &[(Curvature, Shape)] { EXACT }
+//!     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] { EXACT }
 //!     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
 //!         eval_points(1, z, out, scratch, |z, grad, hess| {
 //!             if let Some(grad) = grad { grad[0] = -z[0]; }
@@ -24,11 +24,12 @@
 //! assert_eq!(log_p_at(&Parabola, &[2.0]).unwrap(), -2.0);
 //! ```
 
-use crate::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// What a target with a Hessian of its own answers to [`Target::curvatures`].
-pub const EXACT: &[(Curvature, Shape)] = &[(Curvature::Exact, Shape::Diag), (Curvature::Exact, Shape::Full)];
+pub const EXACT: &[(Curvature, CurvatureShape)] =
+    &[(Curvature::Exact, CurvatureShape::Diag), (Curvature::Exact, CurvatureShape::Full)];
 
 /// `log p` at the single point `z`, for checks and examples; fits evaluate many points in one call.
 pub fn log_p_at(target: &dyn Target, z: &[f64]) -> Result<f64, TargetError> {
@@ -46,7 +47,7 @@ fn check_dim(dim: usize, found: usize) -> Result<(), TargetError> {
 /// The Hessian at one point, or its diagonal: what is added off the diagonal of a diagonal one is dropped.
 #[derive(Debug)]
 pub struct Hessian<'a> {
-    shape: Shape,
+    shape: CurvatureShape,
     dim: usize,
     entries: &'a mut [f64],
 }
@@ -55,9 +56,9 @@ impl Hessian<'_> {
     /// Adds `x` at `(i, j)` and, off the diagonal, at `(j, i)`.
     pub fn add(&mut self, i: usize, j: usize, x: f64) {
         match self.shape {
-            Shape::Diag if i == j => self.entries[i] += x,
-            Shape::Diag => {}
-            Shape::Full => {
+            CurvatureShape::Diag if i == j => self.entries[i] += x,
+            CurvatureShape::Diag => {}
+            CurvatureShape::Full => {
                 self.entries[i * self.dim + j] += x;
                 if i != j {
                     self.entries[j * self.dim + i] += x;
@@ -69,8 +70,8 @@ impl Hessian<'_> {
     /// Adds `factor * u u'`.
     pub fn add_outer(&mut self, factor: f64, u: &[f64]) {
         match self.shape {
-            Shape::Diag => self.entries.iter_mut().zip(u).for_each(|(entry, u)| *entry += factor * u * u),
-            Shape::Full => {
+            CurvatureShape::Diag => self.entries.iter_mut().zip(u).for_each(|(entry, u)| *entry += factor * u * u),
+            CurvatureShape::Full => {
                 for (row, u_i) in self.entries.chunks_exact_mut(self.dim).zip(u) {
                     row.iter_mut().zip(u).for_each(|(entry, u_j)| *entry += factor * (u_i * u_j));
                 }
@@ -81,7 +82,7 @@ impl Hessian<'_> {
     /// Adds `factor * matrix`, a whole symmetric one.
     pub fn add_matrix(&mut self, factor: f64, matrix: &[f64]) {
         // The diagonal of a row-major matrix lies `dim + 1` numbers apart.
-        let stride = if self.shape == Shape::Diag { self.dim + 1 } else { 1 };
+        let stride = if self.shape == CurvatureShape::Diag { self.dim + 1 } else { 1 };
         self.entries.iter_mut().zip(matrix.iter().step_by(stride)).for_each(|(entry, x)| *entry += factor * x);
     }
 }
@@ -98,7 +99,7 @@ pub fn eval_points(
     check_dim(dim, z.dim())?;
     let n = z.len();
     let EvalOut { log_p, mut grad, mut curv } = out;
-    let shape = curv.as_ref().map_or(Shape::Diag, |request| request.shape);
+    let shape = curv.as_ref().map_or(CurvatureShape::Diag, |request| request.shape);
     let matrix_len = shape.len(dim);
     if let Some(request) = &mut curv {
         if request.kind != Curvature::Exact {
@@ -144,7 +145,7 @@ mod tests {
     use crate::target::CurvatureSums;
 
     /// `log p = -z'z / 2`, undefined at negative first coordinates, its Hessian also at 7.
-    fn eval(points: &[f64], weights: &[f64], shape: Shape, sums: &mut [f64]) -> Vec<f64> {
+    fn eval(points: &[f64], weights: &[f64], shape: CurvatureShape, sums: &mut [f64]) -> Vec<f64> {
         let mut log_p = vec![0.0; points.len() / 2];
         let curv = Some(CurvatureSums { kind: Curvature::Exact, shape, weights, sums });
         let out = EvalOut { log_p: &mut log_p, grad: None, curv };
@@ -166,19 +167,19 @@ mod tests {
         let points = [1.0, 0.0, -1.0, 0.0, 7.0, 0.0, 0.0, 99.0, 2.0, 0.0];
         let weights = [1.0, 1.0, 1.0, 0.0, 2.0, 0.0, 5.0, 5.0, 0.0, 0.5];
         let mut sums = [f64::NAN; 8];
-        let log_p = eval(&points, &weights, Shape::Full, &mut sums);
+        let log_p = eval(&points, &weights, CurvatureShape::Full, &mut sums);
         assert_eq!(sums, [-3.0, 1.5, 1.5, -3.0, -0.5, 0.25, 0.25, -0.5]);
         assert_eq!((log_p[0], log_p[3]), (-0.5, -0.5 * 99.0 * 99.0));
         assert!(log_p[1].is_nan() && log_p[2].is_nan());
         let mut sums = [f64::NAN; 4];
-        eval(&points, &weights, Shape::Diag, &mut sums);
+        eval(&points, &weights, CurvatureShape::Diag, &mut sums);
         assert_eq!(sums, [-3.0, -3.0, -0.5, -0.5]);
     }
 
     #[test]
     fn no_points_give_zero_sums() {
         let mut sums = [f64::NAN; 4];
-        assert!(eval(&[], &[], Shape::Full, &mut sums).is_empty());
+        assert!(eval(&[], &[], CurvatureShape::Full, &mut sums).is_empty());
         assert_eq!(sums, [0.0; 4]);
     }
 
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(message, "points have 2 coordinates, the target has 3");
         let (mut log_p, mut sums) = ([0.0], [0.0; 3]);
         let kind = Curvature::GaussNewton;
-        let curv = CurvatureSums { kind, shape: Shape::Diag, weights: &[1.0], sums: &mut sums };
+        let curv = CurvatureSums { kind, shape: CurvatureShape::Diag, weights: &[1.0], sums: &mut sums };
         let out = EvalOut { log_p: &mut log_p, grad: None, curv: Some(curv) };
         let result = flat.eval(Rows::All, Points::new(&[0.0; 3], 3), out, &mut Scratch::default());
         assert_eq!(result.unwrap_err().to_string(), "this target has no gauss-newton curvature, only exact");

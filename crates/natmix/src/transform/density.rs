@@ -4,13 +4,13 @@
 
 use super::Transformed;
 use super::chart::Slopes;
-use crate::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// The curvatures that follow from those of the wrapped target.
-pub(super) fn offered(target: &impl Target, elementwise: bool) -> &'static [(Curvature, Shape)] {
-    const FULL: (Curvature, Shape) = (Curvature::Exact, Shape::Full);
-    const DIAG: (Curvature, Shape) = (Curvature::Exact, Shape::Diag);
+pub(super) fn offered(target: &impl Target, elementwise: bool) -> &'static [(Curvature, CurvatureShape)] {
+    const FULL: (Curvature, CurvatureShape) = (Curvature::Exact, CurvatureShape::Full);
+    const DIAG: (Curvature, CurvatureShape) = (Curvature::Exact, CurvatureShape::Diag);
     let inner = target.curvatures();
     if !target.has_gradient() {
         &[] // the second-order term needs the gradient
@@ -51,7 +51,7 @@ impl<T: Target> Target for Transformed<T> {
         self.target.has_gradient()
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         self.curvatures
     }
 
@@ -121,8 +121,10 @@ impl<T: Target> Transformed<T> {
         scratch: &mut Scratch,
     ) -> Result<(), TargetError> {
         let (dim, entries, n) = (self.dim, self.target.dim(), z.len());
-        let inner_diag = self.elementwise && self.target.curvatures().contains(&(Curvature::Exact, Shape::Diag));
-        let inner_shape = if curv.shape == Shape::Diag && inner_diag { Shape::Diag } else { Shape::Full };
+        let inner_diag =
+            self.elementwise && self.target.curvatures().contains(&(Curvature::Exact, CurvatureShape::Diag));
+        let inner_shape =
+            if curv.shape == CurvatureShape::Diag && inner_diag { CurvatureShape::Diag } else { CurvatureShape::Full };
         let mut x = scratch.take(entries);
         let mut g = scratch.take(entries);
         let mut pulled = scratch.take(dim);
@@ -152,12 +154,12 @@ impl<T: Target> Transformed<T> {
             self.pull(&x, &mut slopes, &g, &mut pulled);
             if weighted {
                 match inner_shape {
-                    Shape::Diag => hess.iter_mut().enumerate().for_each(|(a, h)| {
+                    CurvatureShape::Diag => hess.iter_mut().enumerate().for_each(|(a, h)| {
                         *h = slopes.rate[a].powi(2) * inner_hess[a]
                             + slopes.bend[a] * pulled[a]
                             + slopes.log_jac_curv[a];
                     }),
-                    Shape::Full => self.hessian(&x, &mut slopes, &pulled, &inner_hess, &mut hess, scratch),
+                    CurvatureShape::Full => self.hessian(&x, &mut slopes, &pulled, &inner_hess, &mut hess, scratch),
                 }
                 drop_unless_finite(&mut log_p[i], &hess);
             }

@@ -1,7 +1,7 @@
 //! Every map against finite differences, quadrature and extreme coordinates.
 
 use super::{Block, Constraint, Transformed};
-use crate::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
+use crate::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// A log density of one variable with its first two derivatives.
@@ -34,12 +34,12 @@ fn normal(mean: f64, sd: f64) -> Term {
 struct Density {
     terms: Vec<Term>,
     coupling: f64,
-    offers: Vec<(Curvature, Shape)>,
+    offers: Vec<(Curvature, CurvatureShape)>,
     gradient: bool,
 }
 
-const EXACT_FULL: (Curvature, Shape) = (Curvature::Exact, Shape::Full);
-const EXACT_DIAG: (Curvature, Shape) = (Curvature::Exact, Shape::Diag);
+const EXACT_FULL: (Curvature, CurvatureShape) = (Curvature::Exact, CurvatureShape::Full);
+const EXACT_DIAG: (Curvature, CurvatureShape) = (Curvature::Exact, CurvatureShape::Diag);
 
 impl Density {
     fn new(terms: Vec<Term>, coupling: f64) -> Self {
@@ -78,9 +78,9 @@ impl Target for Density {
                         for j in 0..dim {
                             let h = -self.coupling * ((k + 1) * (j + 1)) as f64 + if j == k { t[2] } else { 0.0 };
                             match curv.shape {
-                                Shape::Full => sum[k * dim + j] += weights[i] * h,
-                                Shape::Diag if j == k => sum[k] += weights[i] * h,
-                                Shape::Diag => {}
+                                CurvatureShape::Full => sum[k * dim + j] += weights[i] * h,
+                                CurvatureShape::Diag if j == k => sum[k] += weights[i] * h,
+                                CurvatureShape::Diag => {}
                             }
                         }
                     }
@@ -94,7 +94,7 @@ impl Target for Density {
         self.gradient
     }
 
-    fn curvatures(&self) -> &[(Curvature, Shape)] {
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         &self.offers
     }
 
@@ -136,7 +136,7 @@ fn coordinates(dim: usize, seed: usize) -> Vec<f64> {
 }
 
 /// Value, gradient and one Hessian for each point, by unit weights.
-fn eval(target: &dyn Target, z: &[f64], shape: Shape) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+fn eval(target: &dyn Target, z: &[f64], shape: CurvatureShape) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let (dim, n) = (target.dim(), z.len() / target.dim());
     let mut weights = vec![0.0; n * n];
     (0..n).for_each(|i| weights[i * n + i] = 1.0);
@@ -235,7 +235,7 @@ fn gradient_and_hessian_are_those_of_finite_differences() {
         let dim = target.dim();
         for seed in 0..5 {
             let z = coordinates(dim, seed);
-            let (log_p, grad, hess) = eval(&target, &z, Shape::Full);
+            let (log_p, grad, hess) = eval(&target, &z, CurvatureShape::Full);
             let inner = value(target.target(), &constrained(&target, &z));
             assert_close(log_p[0], inner + target.constrain(&z, &mut vec![0.0; target.target().dim()]), 1e-14);
             for a in 0..dim {
@@ -253,9 +253,9 @@ fn all_paths_agree_and_sums_are_weighted() {
     for target in cases() {
         let dim = target.dim();
         let z: Vec<f64> = (0..3).flat_map(|seed| coordinates(dim, seed)).collect();
-        let (log_p, grad, hess) = eval(&target, &z, Shape::Full);
+        let (log_p, grad, hess) = eval(&target, &z, CurvatureShape::Full);
         assert_eq!(eval_together(&target, &z), (log_p.clone(), grad.clone()));
-        let (diag_log_p, diag_grad, diag) = eval(&target, &z, Shape::Diag);
+        let (diag_log_p, diag_grad, diag) = eval(&target, &z, CurvatureShape::Diag);
         assert_eq!((diag_log_p, diag_grad), (log_p, grad));
         for i in 0..3 {
             let matrix = &hess[i * dim * dim..(i + 1) * dim * dim];
@@ -266,7 +266,8 @@ fn all_paths_agree_and_sums_are_weighted() {
         }
         let weights = [0.5, 0.0, -2.0, 1.0, 3.0, 0.25];
         let mut sums = vec![f64::NAN; 2 * dim * dim];
-        let curv = CurvatureSums { kind: Curvature::Exact, shape: Shape::Full, weights: &weights, sums: &mut sums };
+        let curv =
+            CurvatureSums { kind: Curvature::Exact, shape: CurvatureShape::Full, weights: &weights, sums: &mut sums };
         let out = EvalOut { log_p: &mut [0.0; 3], grad: None, curv: Some(curv) };
         target.eval(Rows::All, Points::new(&z, dim), out, &mut Scratch::default()).unwrap();
         for (entry, sum) in sums.iter().enumerate() {
@@ -279,7 +280,7 @@ fn all_paths_agree_and_sums_are_weighted() {
 
 #[test]
 fn a_diagonal_inner_hessian_is_enough_entry_by_entry() {
-    let make = |offers: &[(Curvature, Shape)]| {
+    let make = |offers: &[(Curvature, CurvatureShape)]| {
         let mut density = Density::new(vec![gamma(3.0, 2.0), beta(1.5, 0.8, -1.0, 3.0), normal(0.0, 1.0)], 0.1);
         density.offers = offers.to_vec();
         let ends = Constraint::Interval { low: -1.0, high: 3.0 };
@@ -290,7 +291,7 @@ fn a_diagonal_inner_hessian_is_enough_entry_by_entry() {
     assert_eq!(from_diag.curvatures(), [EXACT_DIAG]);
     assert_eq!(from_full.curvatures(), [EXACT_DIAG, EXACT_FULL]);
     let z = [0.3, -1.2, 0.8, -0.4, 2.0, 0.1];
-    let (diag, full) = (eval(&from_diag, &z, Shape::Diag).2, eval(&from_full, &z, Shape::Diag).2);
+    let (diag, full) = (eval(&from_diag, &z, CurvatureShape::Diag).2, eval(&from_full, &z, CurvatureShape::Diag).2);
     diag.iter().zip(full).for_each(|(diag, full)| assert_close(*diag, full, 1e-14));
 }
 
@@ -332,7 +333,7 @@ fn extreme_coordinates_spoil_no_other_point() {
     for target in cases() {
         let dim = target.dim();
         let good = coordinates(dim, 0);
-        let (log_p, grad, hess) = eval(&target, &good, Shape::Full);
+        let (log_p, grad, hess) = eval(&target, &good, CurvatureShape::Full);
         for extreme in [800.0, -800.0, 1e5, -1e5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
             for a in 0..dim {
                 let mut z = [&good[..], &good, &good].concat();
@@ -340,7 +341,7 @@ fn extreme_coordinates_spoil_no_other_point() {
                 let mut sums = vec![0.0; dim * dim];
                 let (mut log_ps, mut grads) = ([0.0; 3], vec![0.0; 3 * dim]);
                 let weights = [0.25, 0.5, 0.75];
-                let shape = Shape::Full;
+                let shape = CurvatureShape::Full;
                 let curv = CurvatureSums { kind: Curvature::Exact, shape, weights: &weights, sums: &mut sums };
                 let out = EvalOut { log_p: &mut log_ps, grad: Some(&mut grads), curv: Some(curv) };
                 target.eval(Rows::All, Points::new(&z, dim), out, &mut Scratch::default()).unwrap();

@@ -1,7 +1,7 @@
 //! Shared by the tests: data files, statistics, small matrices.
 #![allow(dead_code)]
 
-use natmix::family::{Full, Gaussian, Mixture, Precision};
+use natmix::family::{AnyCovariance, Full, Gaussian, Mixture};
 use std::path::PathBuf;
 
 /// A file below the folder that `NATMIX_DATA` names. Not set: nothing, said aloud. Set but missing: a failure.
@@ -46,7 +46,7 @@ pub fn lower(d: usize, salt: usize) -> Vec<f64> {
 /// A full Gaussian, the `salt`-th of its kind; means spread over (-spread, spread).
 pub fn gaussian(d: usize, spread: f64, salt: usize) -> Gaussian {
     let mean = (0..d).map(|i| spread * wave(7919 * salt + i)).collect();
-    Gaussian::new(mean, Precision::Full(Full::from_factor(d, lower(d, salt))))
+    Gaussian::new(mean, Full::from_factor(d, lower(d, salt)))
 }
 
 /// A mixture of `k` full Gaussians, the `salt`-th of its kind.
@@ -97,14 +97,22 @@ pub fn gauss_hermite(n: usize) -> (Vec<f64>, Vec<f64>) {
     (nodes, weights)
 }
 
+/// The factor `L` of a diagonal or full precision.
+pub fn factor(gaussian: &Gaussian) -> &[f64] {
+    match gaussian.precision() {
+        AnyCovariance::Diag(prec) => prec.root(),
+        AnyCovariance::Full(prec) => prec.factor(),
+    }
+}
+
 /// Moves standard normal points to `m + L^-T eps`, in place.
 pub fn place(gaussian: &Gaussian, eps: &mut [f64]) {
-    let (d, factor) = (gaussian.dim(), gaussian.precision().factor());
+    let (d, factor) = (gaussian.dim(), factor(gaussian));
     for z in eps.chunks_exact_mut(d) {
         for i in (0..d).rev() {
             z[i] = match gaussian.precision() {
-                Precision::Diag(_) => z[i] / factor[i],
-                Precision::Full(_) => {
+                AnyCovariance::Diag(_) => z[i] / factor[i],
+                AnyCovariance::Full(_) => {
                     (z[i] - (i + 1..d).map(|j| factor[j + i * d] * z[j]).sum::<f64>()) / factor[i * (d + 1)]
                 }
             };
@@ -166,5 +174,5 @@ pub fn solve_linear(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
 pub fn diag_gaussian(d: usize, spread: f64, salt: usize) -> Gaussian {
     let mean = (0..d).map(|i| spread * wave(7919 * salt + i)).collect();
     let entries = (0..d).map(|i| 1.0 + 0.8 * wave(1000 * salt + 17 + i)).collect();
-    Gaussian::new(mean, Precision::Diag(natmix::family::Diag::new(entries).unwrap()))
+    Gaussian::new(mean, natmix::family::Diag::new(entries).unwrap())
 }

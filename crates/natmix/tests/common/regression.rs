@@ -7,9 +7,8 @@
 //! ```
 #![allow(dead_code)]
 
-use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
+use natmix::family::{CovarianceKind, Diag, Full, Gaussian, Mixture};
 use natmix::observe::{Iteration, Observer};
-use natmix::target::Shape;
 use natmix::target::log_p_at;
 use natmix::{Config, Error, Fit, Method, Parts};
 use natmix_models::glm::{Glm, Likelihood};
@@ -62,17 +61,17 @@ impl Regression {
         let full = Full::from_precision(DIM, &prec).expect("prior and data make it positive definite");
         let diag = Diag::new(diagonal).expect("sums of squares are positive");
         let target = Glm::new(Likelihood::Gaussian { sd: NOISE_SD }, &design, DIM, outcome, &[PRIOR_SD]).unwrap();
-        let posterior = Gaussian::new(mean.clone(), Precision::Full(full));
+        let posterior = Gaussian::new(mean.clone(), full);
         let log_evidence = log_p_at(&target, &mean).unwrap() - posterior.log_norm();
-        let mean_field = Gaussian::new(mean, Precision::Diag(diag));
+        let mean_field = Gaussian::new(mean, diag);
         Self { target, posterior, mean_field, log_evidence }
     }
 
     /// The best Gaussian of a shape.
-    pub fn best(&self, shape: Shape) -> &Gaussian {
+    pub fn best(&self, shape: CovarianceKind) -> &Gaussian {
         match shape {
-            Shape::Full => &self.posterior,
-            Shape::Diag => &self.mean_field,
+            CovarianceKind::Full => &self.posterior,
+            CovarianceKind::Diag => &self.mean_field,
         }
     }
 
@@ -84,7 +83,7 @@ impl Regression {
 
     /// Relative errors of a diagonal precision against the diagonal of the exact one.
     pub fn diagonal_errors(&self, prec: &[f64]) -> Vec<f64> {
-        prec.iter().zip(self.mean_field.precision().matrix()).map(|(p, exact)| p / exact - 1.0).collect()
+        prec.iter().zip(self.mean_field.precision().matrix().iter()).map(|(p, exact)| p / exact - 1.0).collect()
     }
 
     /// Evaluations and seconds until `KL(q || best of its shape)` is first below `goal`; none if the run ends before.
@@ -114,23 +113,23 @@ impl Observer for ToGoal<'_> {
 
 /// What a user would choose for this problem. The tolerance is far below the errors that are tested, so runs end with
 /// their iterations or at the optimum.
-pub fn settings(method: Method, covariance: Shape, seed: u64) -> Config {
+pub fn settings(method: Method, covariance: CovarianceKind, seed: u64) -> Config {
     let base = Config { covariance, tolerance: 1e-9, threads: 1, seed, ..Config::new(method) };
     match (method, covariance) {
         // Score gradients are noisy: Adam starts ten times faster than by default, and slows down. For a full
         // covariance the noise vanishes with the error; for a diagonal one it stays, so the rate must fall faster.
-        (Method::Bbvi, Shape::Full) => Config {
+        (Method::Bbvi, CovarianceKind::Full) => Config {
             max_iterations: 16_000,
             ..base.with_parts(|parts| Parts { draws_per_component: 50, rate: 0.3, decay: 0.4, ..parts })
         },
-        (Method::Bbvi, Shape::Diag) => Config {
+        (Method::Bbvi, CovarianceKind::Diag) => Config {
             max_iterations: 14_000,
             ..base.with_parts(|parts| Parts { draws_per_component: 50, rate: 0.5, decay: 0.75, ..parts })
         },
         // Defaults: the noise vanishes as q approaches p.
-        (_, Shape::Full) => Config { max_iterations: 400, ..base },
+        (_, CovarianceKind::Full) => Config { max_iterations: 400, ..base },
         // A diagonal q never equals p. Whole frames (2 d points) integrate its moments without noise.
-        (_, Shape::Diag) => {
+        (_, CovarianceKind::Diag) => {
             Config { max_iterations: 1_000, ..base.with_parts(|parts| Parts { draws_per_component: 2 * DIM, ..parts }) }
         }
     }

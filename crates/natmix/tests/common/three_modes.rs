@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use natmix::estimate::Trick;
-use natmix::family::{Covariances, Mixture};
+use natmix::family::{AnyCovariance, Covariances, Mixture};
 use natmix::observe::{Iteration, Observer};
 use natmix::rule::Rule;
 use natmix::{Config, Error, Fit, Method, Parts};
@@ -64,7 +64,8 @@ pub fn kl(q: &Mixture, p: &Mixture) -> f64 {
     let mut sum = 0.0;
     let mut points = Vec::new();
     for (component, weight) in q.components().iter().zip(q.weights()) {
-        let l = component.precision().factor();
+        let AnyCovariance::Full(prec) = component.precision() else { panic!("a full covariance") };
+        let l = prec.factor();
         points.clear();
         let mut masses = Vec::new();
         for i in -HALF..=HALF {

@@ -1,16 +1,17 @@
 //! What settings become: by default, in layers, for every method.
 
 use super::*;
+use crate::family::CovarianceKind;
 
 #[test]
 fn auto_depends_on_the_target() {
     let auto = Overrides::default();
     let many = auto.resolve(&About { dim: 25, ..About::default() }).unwrap();
-    assert_eq!((many.method(), many.components(), many.covariance), (Method::Auto, OrAuto::Auto, Shape::Full));
+    assert_eq!((many.method(), many.components(), many.covariance), (Method::Auto, OrAuto::Auto, CovarianceKind::Full));
     assert_eq!(many, Config::default());
     let about = About { dim: 400, rows: Some(1_000_000), one_mode: true, init: (&[2.0], &[3.0]), ..About::default() };
     let one = auto.resolve(&about).unwrap();
-    assert_eq!((one.covariance, one.diagnostic_draws), (Shape::Diag, 1_000));
+    assert_eq!((one.covariance, one.diagnostic_draws), (CovarianceKind::Diag, 1_000));
     assert_eq!((one.method(), one.components()), (Method::ComponentDraws, OrAuto::Is(1)));
     let few = auto.resolve(&About { rows: Some(1_000), ..about }).unwrap();
     assert_eq!((few.method(), few.components()), (Method::Auto, OrAuto::Auto));
