@@ -7,7 +7,7 @@ mod regression;
 use common::{assert_mean, distance, wave};
 use natmix::draws::Plan;
 use natmix::estimate::{Estimator, Trick};
-use natmix::family::Gaussian;
+use natmix::family::{CovarianceKind, Gaussian};
 use natmix::observe::{Iteration, Progress};
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::targets::Glm;

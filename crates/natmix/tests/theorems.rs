@@ -213,7 +213,7 @@ fn plain_step_is_the_mirror_step() {
                 assert!(moved.kl(&old) > 1e-3, "{family:?}: nothing moved");
                 assert!(distance(moved.mean(), mirror.mean()) < NUMERICAL, "{family:?}: {moved:?} against {mirror:?}");
                 let (ours, theirs) = (moved.precision().matrix(), mirror.precision().matrix());
-                assert!(distance(ours, theirs) < NUMERICAL, "{family:?}: {ours:?} against {theirs:?}");
+                assert!(distance(&ours, &theirs) < NUMERICAL, "{family:?}: {ours:?} against {theirs:?}");
             }
         }
     }
@@ -348,7 +348,7 @@ fn trust_region_goes_to_the_bound_along_the_plain_step() {
                     assert_eq!(halved.rate, info.rate, "{case}");
                     assert!(distance(moved.mean(), straight.mean()) < 1e-9, "{case}");
                     let (ours, theirs) = (moved.precision().matrix(), straight.precision().matrix());
-                    assert!(distance(ours, theirs) < 1e-9, "{case}");
+                    assert!(distance(&ours, &theirs) < 1e-9, "{case}");
                 }
             }
         }
@@ -360,15 +360,15 @@ fn trust_region_goes_to_the_bound_along_the_plain_step() {
 fn improved_precision(old: &Gaussian, hess: &[f64], t: f64) -> Vec<f64> {
     let d = old.dim();
     if old.covariance_kind() == CovarianceKind::Diag {
-        let entries = old.precision().matrix().iter().zip(hess);
-        return entries.map(|(s, h)| s - t * h + 0.5 * t * t * h * h / s).collect();
+        let matrix = old.precision().matrix();
+        return matrix.iter().zip(hess).map(|(s, h)| s - t * h + 0.5 * t * t * h * h / s).collect();
     }
     let times = |a: &[f64], b: &[f64]| -> Vec<f64> {
         (0..d * d).map(|at| (0..d).map(|l| a[at % d + l * d] * b[l + at / d * d]).sum()).collect()
     };
     let square = times(hess, &times(&old.precision().covariance(), hess));
-    let terms = old.precision().matrix().iter().zip(hess).zip(&square);
-    terms.map(|((s, h), square)| s - t * h + 0.5 * t * t * square).collect()
+    let matrix = old.precision().matrix();
+    matrix.iter().zip(hess).zip(&square).map(|((s, h), square)| s - t * h + 0.5 * t * t * square).collect()
 }
 
 /// Closed formulas: 1e-12.
