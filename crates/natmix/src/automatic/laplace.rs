@@ -42,11 +42,7 @@ fn bounded(precision: f64) -> f64 {
 
 /// The diagonal that the climb has seen, in units of the start's spread: for the end of a budget.
 fn seen(summit: &Summit, sd: &[f64]) -> Vec<f64> {
-    let d = sd.len();
-    let mut curvature = vec![0.0; d * d];
-    let diagonal = curvature.iter_mut().step_by(d + 1);
-    diagonal.zip(summit.variance.iter().zip(sd)).for_each(|(x, (v, sd))| *x = bounded(sd * sd / v));
-    curvature
+    linalg::diagonal(summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v)), sd.len())
 }
 
 /// Minus the Hessian, in units of the start's spread; forward differences, since the gradient at the summit is known.
