@@ -193,7 +193,8 @@ pub(crate) fn first_mixture(config: &Config, count: usize, dim: usize) -> Result
 }
 
 pub(crate) fn precision_from_sd(sd: &[f64], shape: Shape) -> Result<Precision, Error> {
-    let wrong = |i: usize| Error::Config { setting: "init_sd", problem: format!("{} has no finite square", sd[i]) };
+    let wrong =
+        |i: usize| Error::Config { setting: "init_sd", problem: format!("must have finite squares, not {}", sd[i]) };
     match shape {
         Shape::Diag => {
             let prec = crate::family::Diag::new(sd.iter().map(|x| (x * x).recip()).collect());
