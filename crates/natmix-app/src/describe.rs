@@ -57,7 +57,7 @@ impl Subject<'_> {
             iterations: fitted.iterations,
             seconds: fitted.seconds,
             stop: Stop { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
-            seed: self.settings.seed,
+            seed: self.settings.seed(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             // The number of threads never changes a result, so it is no part of one.
             config: json!({"settings": self.settings, "engine": natmix::Config { threads: 0, ..fitted.config.clone() }}),

@@ -22,10 +22,10 @@ pub struct Filming {
 impl Filming {
     /// None if nobody asked for it.
     pub fn new(settings: &Settings, out: &Folder, resumed: bool) -> Result<Option<Self>> {
-        let Some(most) = settings.trace_frames else { return Ok(None) };
+        let Some(most) = settings.fit.trace_frames else { return Ok(None) };
         // A killed run has left a checkpoint but no frames: those in the folder are of a run before it.
         let killed = out.staged(files::CHECKPOINT).exists();
-        let earlier = if resumed && !killed { read_frames(&settings.out)? } else { None };
+        let earlier = if resumed && !killed { read_frames(settings.out())? } else { None };
         Ok(Some(Self { film: Film::new(most), earlier, most }))
     }
 

@@ -41,7 +41,7 @@ pub struct Data {
 impl Problem {
     /// Reads and checks everything that the settings name.
     pub fn load(settings: &Settings) -> Result<Self> {
-        match settings.model {
+        match settings.fit.model {
             Some(ModelKind::Density) => Self::density(settings),
             Some(model) => Self::regression(model, settings),
             None => bail!("no model"),
@@ -49,7 +49,7 @@ impl Problem {
     }
 
     fn density(settings: &Settings) -> Result<Self> {
-        let path = settings.spec.as_deref().context("a density needs --spec FILE.json")?;
+        let path = settings.fit.spec.as_deref().context("a density needs --spec FILE.json")?;
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::from_spec(&text, &name_of(path)).with_context(|| format!("{} is not a density", path.display()))
     }
@@ -64,12 +64,12 @@ impl Problem {
     }
 
     fn regression(model: ModelKind, settings: &Settings) -> Result<Self> {
-        let path = settings.data.as_deref().with_context(|| format!("{} needs --data FILE", model.name()))?;
-        let outcome = settings.outcome.clone().with_context(|| format!("{} needs --outcome COL", model.name()))?;
+        let path = settings.fit.data.as_deref().with_context(|| format!("{} needs --data FILE", model.name()))?;
+        let outcome = settings.fit.outcome.clone().with_context(|| format!("{} needs --outcome COL", model.name()))?;
         let kind = model.regression().with_context(|| format!("{} is no regression", model.name()))?;
         let study = study(path, settings, &settings.design(), kind)?;
         let encoding = &study.memory.encoding;
-        let test = settings.test.as_deref().map(|path| test_rows(path, encoding, &outcome)).transpose()?;
+        let test = settings.fit.test.as_deref().map(|path| test_rows(path, encoding, &outcome)).transpose()?;
         let summary = describe::regression(&study, Some(&name_of(path)));
         Ok(Problem::Regression(Box::new(Data { study, test, summary })))
     }
@@ -123,15 +123,15 @@ impl Problem {
 
 /// Reads a table into memory or, if that is asked for or memory is short, onto disk.
 fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: OutcomeKind) -> Result<Study> {
-    let (prior_sd, noise_sd) = (settings.prior_sd, settings.noise_sd);
+    let (prior_sd, noise_sd) = (settings.prior_sd(), settings.fit.noise_sd);
     let room = memory::room().unwrap_or(u64::MAX);
-    if settings.stream || memory::may_exceed(path, room) {
-        let file = TableFile::open(path, &settings.categorical)?;
-        if settings.stream || file.encoded_bytes(&file.encoding(options)?.0) > room {
-            return Ok(Study::stored(&file, existing_part(&settings.out), options, kind, prior_sd, noise_sd)?);
+    if settings.stream() || memory::may_exceed(path, room) {
+        let file = TableFile::open(path, settings.categorical())?;
+        if settings.stream() || file.encoded_bytes(&file.encoding(options)?.0) > room {
+            return Ok(Study::stored(&file, existing_part(settings.out()), options, kind, prior_sd, noise_sd)?);
         }
     }
-    Ok(Study::new(Table::read(path, &settings.categorical)?, options, kind, prior_sd, noise_sd)?)
+    Ok(Study::new(Table::read(path, settings.categorical())?, options, kind, prior_sd, noise_sd)?)
 }
 
 /// The innermost folder of a path that is there: rows go to the disk that the results go to.

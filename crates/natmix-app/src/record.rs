@@ -63,7 +63,7 @@ impl Record {
         store(&self.draws, log_likelihood).write(&dir.join(files::DRAWS))?;
         // The command line can repeat only what it has a name for.
         if let Ok(settings) = serde_json::from_value::<Settings>(self.posterior.details["settings"].clone())
-            && settings.model.is_some()
+            && settings.fit.model.is_some()
         {
             let text = toml::to_string_pretty(&settings).map_err(|e| other(files::CONFIG, std::io::Error::other(e)))?;
             write(dir, files::CONFIG, &text)?;

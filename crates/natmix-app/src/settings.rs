@@ -1,34 +1,58 @@
-//! Settings of a fit: what flags, a file and Python keywords fill, resolved once, and written back as `config.toml`.
+//! Settings of a fit: what flags, a file and Python keywords fill, layer over layer, and what is written back as
+//! `config.toml`.
+//!
+//! Every setting is optional until a fit asks for it; the defaults stand in one place each: here, in
+//! [`Overrides::resolve`] and in [`NetworkSettings::train`].
+//!
+//! ```
+//! use natmix_app::settings::Settings;
+//! let file: Settings = toml::from_str("model = 'logistic'\nrate = 0.1\nseed = 3").unwrap();
+//! let flags: Settings = toml::from_str("seed = 4").unwrap();
+//! let both = flags.over(file);
+//! assert_eq!((both.seed(), both.engine.rate), (4, Some(0.1)));
+//! ```
 
-pub mod mlp;
+mod check;
+mod method;
+pub mod network;
+mod read;
 
-use natmix::config::{About, Overrides};
-use natmix::family::CovarianceKind;
-use natmix::family::Mixture;
+pub use method::FitMethod;
+pub use network::NetworkSettings;
+
+use natmix::config::{About, DEFAULT_SEED, OrAuto, Overrides};
+use natmix::family::{CovarianceKind, Mixture};
 use natmix::{Config, Error, Method};
 use natmix_models::{DesignOptions, OutcomeKind};
+use read::Entry;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Most components, and most numbers that the components and their points may take: beyond is a slip of the keyboard.
 const MOST_COMPONENTS: usize = 10_000;
 const MOST_NUMBERS: usize = 250_000_000;
+/// Prior standard deviation of coefficients by default.
+const PRIOR_SD: f64 = 2.5;
+/// Folder of the results by default.
+const OUT: &str = "natmix-fit";
 
 /// What can be fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum ModelKind {
-    /// Outcome 0 or 1.
+    /// Outcome 0 or 1
     Logistic,
-    /// Outcome a number.
+    /// Outcome a number, with unknown noise unless --noise-sd
     Linear,
-    /// Outcome a count.
+    /// Outcome a count
     Poisson,
-    /// Outcome one of several classes.
+    /// Outcome one of several classes
     Softmax,
-    /// A Bayesian neural network; outcome 0 or 1, classes or a number.
+    /// A Bayesian neural network; outcome 0 or 1, classes or a number
     Mlp,
-    /// An analytic target.
+    /// An analytic target from --spec
     Density,
 }
 
@@ -60,178 +84,181 @@ impl ModelKind {
     }
 }
 
+natmix::overlay! {
+    /// What is fitted, to which data, by which method, and where the results go.
+    #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Data"))]
+    pub struct FitSettings {
+        /// Model; may stand in --config instead
+        // Nothing where a function of Python is fitted.
+        #[cfg_attr(feature = "clap", arg(value_enum, help_heading = None))]
+        pub model: ModelKind,
+        /// Table to fit: .csv or .csv.gz with a header; or a folder of images in MNIST's layout (mlp)
+        #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+        pub data: PathBuf,
+        /// Column to explain
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
+        pub outcome: String,
+        /// Table to score predictions on
+        #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+        pub test: PathBuf,
+        /// Density to fit, with MODEL = density: a JSON file
+        #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+        pub spec: PathBuf,
+        /// Columns that hold categories; one-hot encoded
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL,...", value_delimiter = ','))]
+        pub categorical: Vec<String>,
+        /// Column of row weights
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
+        pub weights: String,
+        /// Column that is added to the linear predictor
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
+        pub offset: String,
+        /// Column of exposures; its logarithm is added to the predictor (poisson)
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
+        pub exposure: String,
+        /// Whether features are centred and scaled.
+        // Two flags, --standardize and --no-standardize.
+        #[cfg_attr(feature = "clap", arg(skip))]
+        pub standardize: bool,
+        /// Whether there is an intercept.
+        #[cfg_attr(feature = "clap", arg(skip))]
+        pub intercept: bool,
+        /// Keep the rows on disk instead of in memory; by itself if memory is short
+        #[cfg_attr(feature = "clap", arg(long, num_args = 0, default_missing_value = "true"))]
+        pub stream: bool,
+        /// Prior standard deviation of the coefficients, as fitted; of the intercept ten times that [default: 2.5]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Model"))]
+        pub prior_sd: f64,
+        /// Known noise of a linear model [default: inferred, half-Cauchy(5) prior]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Model"))]
+        pub noise_sd: f64,
+        /// Method by name, see `natmix methods`; for mlp also ivon and adam [default: auto, or component-draws where a
+        /// setting of its parts is given]
+        #[cfg_attr(
+            feature = "clap",
+            arg(long, value_name = "NAME", value_parser = natmix::config::parse::<FitMethod>, help_heading = "Method")
+        )]
+        pub method: FitMethod,
+        /// Folder for the results [default: natmix-fit]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "DIR", help_heading = "Run"))]
+        pub out: PathBuf,
+        /// Start from the posterior of an earlier fit
+        #[cfg_attr(feature = "clap", arg(long, value_name = "DIR", help_heading = "Run"))]
+        pub init_posterior: PathBuf,
+        /// Keep up to N moments of the mixture, 2 to 500, in frames.json, and show in report.html how it formed, with a
+        /// slider; changes no result; 60 make a smooth film [default: none]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Output"))]
+        pub trace_frames: usize,
+    }
+}
+
 /// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder, threads, frames and
 /// where rows are kept, which change no result, are read but not written: the same fit leaves the same bytes wherever it
 /// runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "BTreeMap<String, Option<Entry>>")]
 pub struct Settings {
-    /// What is fitted; nothing where it is a function of Python.
-    pub model: Option<ModelKind>,
-    /// The table, or the folder of images.
-    pub data: Option<PathBuf>,
-    /// Column of the outcome.
-    pub outcome: Option<String>,
-    /// Rows to score predictions on.
-    pub test: Option<PathBuf>,
-    /// Description of a density.
-    pub spec: Option<PathBuf>,
-    /// Columns that hold levels.
-    pub categorical: Vec<String>,
-    /// Column that says how often a row counts.
-    pub weights: Option<String>,
-    /// Column that is added to the linear predictor.
-    pub offset: Option<String>,
-    /// Column whose logarithm is.
-    pub exposure: Option<String>,
-    /// Whether features are centred and scaled.
-    pub standardize: bool,
-    /// Whether there is an intercept.
-    pub intercept: bool,
-    /// Whether rows stay on disk.
-    #[serde(skip_serializing)]
-    pub stream: bool,
-    /// Prior standard deviation of coefficients, as they are fitted.
-    pub prior_sd: f64,
-    /// Noise of a linear regression, if it is known.
-    pub noise_sd: Option<f64>,
-    /// Folder of the results.
-    #[serde(skip_serializing)]
-    pub out: PathBuf,
-    /// Name of a method, or `auto`.
-    pub method: String,
-    /// A number, or `auto`.
-    pub components: String,
-    /// `full`, `diag` or `auto`.
-    pub covariance: String,
-    /// Name of an update rule.
-    pub rule: Option<String>,
-    /// Step size.
-    pub rate: Option<f64>,
-    /// Step size of the weights.
-    pub weight_rate: Option<f64>,
-    /// Name of a draw plan, or `auto`.
-    pub draws: String,
-    /// Points a component and iteration.
-    pub draws_per_component: Option<usize>,
-    /// `on`, `off` or `fitted`.
-    pub entropy_trick: String,
-    /// Rows in a minibatch.
-    pub minibatch: Option<usize>,
-    /// Nats of expected gain below which the run stops.
-    pub tolerance: f64,
-    /// Most points at which the target is evaluated.
-    pub max_evals: Option<u64>,
-    /// Most seconds.
-    pub max_seconds: Option<f64>,
-    /// Centre of the start: one number, or one a coordinate.
-    #[serde(with = "one_or_many")]
-    pub init_mean: Option<Vec<f64>>,
-    /// Spread of the start.
-    #[serde(with = "one_or_many")]
-    pub init_sd: Option<Vec<f64>>,
-    /// Folder of a posterior to start from.
-    pub init_posterior: Option<PathBuf>,
-    /// Seed of all randomness.
-    pub seed: u64,
-    /// Threads; zero means one a core.
-    #[serde(skip_serializing)]
-    pub threads: usize,
-    /// Moments of the mixture that are kept.
-    #[serde(skip_serializing)]
-    pub trace_frames: Option<usize>,
-    /// What networks can be told.
-    // A table: tables come last in a file.
-    #[serde(skip_serializing_if = "mlp::MlpSettings::is_empty")]
-    pub mlp: mlp::MlpSettings,
+    /// What is fitted, and where the results go.
+    pub fit: FitSettings,
+    /// How it is fitted.
+    pub engine: Overrides,
+    /// What only networks have: the table `[mlp]` of a file.
+    pub network: NetworkSettings,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
+/// Settings as they stand in a file.
+#[derive(Serialize)]
+struct Written {
+    #[serde(flatten)]
+    fit: FitSettings,
+    #[serde(flatten)]
+    engine: Overrides,
+    // A table: tables come last in a file.
+    #[serde(skip_serializing_if = "NetworkSettings::is_empty")]
+    mlp: NetworkSettings,
+}
+
+impl From<Settings> for Written {
+    fn from(settings: Settings) -> Self {
+        let Settings { fit, engine, network } = settings;
         Self {
-            model: None,
-            data: None,
-            outcome: None,
-            test: None,
-            spec: None,
-            categorical: Vec::new(),
-            weights: None,
-            offset: None,
-            exposure: None,
-            standardize: true,
-            intercept: true,
-            stream: false,
-            prior_sd: 2.5,
-            noise_sd: None,
-            out: "natmix-fit".into(),
-            method: "auto".into(),
-            components: "auto".into(),
-            covariance: "auto".into(),
-            rule: None,
-            rate: None,
-            weight_rate: None,
-            draws: "auto".into(),
-            draws_per_component: None,
-            entropy_trick: "fitted".into(),
-            minibatch: None,
-            tolerance: 0.01,
-            max_evals: None,
-            max_seconds: None,
-            init_mean: None,
-            init_sd: None,
-            init_posterior: None,
-            seed: 1,
-            threads: 0,
-            trace_frames: None,
-            mlp: mlp::MlpSettings::default(),
+            fit: FitSettings { out: None, stream: None, trace_frames: None, ..fit },
+            engine: Overrides { threads: None, ..engine },
+            mlp: network,
         }
     }
 }
 
 impl Settings {
+    /// These settings, and those of `earlier` where nothing is set here.
+    pub fn over(self, earlier: Self) -> Self {
+        Self {
+            fit: self.fit.over(earlier.fit),
+            engine: self.engine.over(earlier.engine),
+            network: self.network.over(earlier.network),
+        }
+    }
+
+    /// Seed of all randomness.
+    pub fn seed(&self) -> u64 {
+        self.engine.seed.unwrap_or(DEFAULT_SEED)
+    }
+
+    /// Threads; zero means one per core.
+    pub fn threads(&self) -> usize {
+        self.engine.threads.unwrap_or(0)
+    }
+
+    /// Folder of the results.
+    pub fn out(&self) -> &Path {
+        self.fit.out.as_deref().unwrap_or(Path::new(OUT))
+    }
+
+    /// Columns that hold categories.
+    pub fn categorical(&self) -> &[String] {
+        self.fit.categorical.as_deref().unwrap_or_default()
+    }
+
+    /// Whether rows stay on disk.
+    pub fn stream(&self) -> bool {
+        self.fit.stream.unwrap_or(false)
+    }
+
+    /// Whether features are centred and scaled.
+    pub fn standardize(&self) -> bool {
+        self.fit.standardize.unwrap_or(true)
+    }
+
+    /// Prior standard deviation of coefficients, as they are fitted.
+    pub fn prior_sd(&self) -> f64 {
+        self.fit.prior_sd.unwrap_or(PRIOR_SD)
+    }
+
+    /// Whether the start is given, as a place or as a posterior.
+    pub fn has_start(&self) -> bool {
+        self.engine.init_mean.is_some() || self.engine.init_sd.is_some() || self.fit.init_posterior.is_some()
+    }
+
     /// Which columns of a table mean what.
     pub fn design(&self) -> DesignOptions {
+        let FitSettings { outcome, offset, exposure, weights, intercept, .. } = self.fit.clone();
         DesignOptions {
-            outcome: self.outcome.clone(),
-            offset: self.offset.clone(),
-            exposure: self.exposure.clone(),
-            weights: self.weights.clone(),
-            standardize: self.standardize,
-            intercept: self.intercept,
+            outcome,
+            offset,
+            exposure,
+            weights,
+            standardize: self.standardize(),
+            intercept: intercept.unwrap_or(true),
             ..DesignOptions::default()
         }
     }
 
-    /// What decides the way of the engine.
-    fn overrides(&self) -> Result<Overrides, Error> {
-        let name = |name: &str, default: &str| (name != default).then(|| name.to_owned());
-        Ok(Overrides {
-            method: by_name("method", name(&self.method, "auto"))?,
-            components: by_name("components", name(&self.components, "auto"))?,
-            covariance: by_name("covariance", name(&self.covariance, "auto"))?,
-            rule: by_name("rule", self.rule.clone())?,
-            rate: self.rate,
-            weight_rate: self.weight_rate,
-            draws: by_name("draws", name(&self.draws, "auto"))?,
-            draws_per_component: self.draws_per_component,
-            entropy_trick: by_name("entropy_trick", name(&self.entropy_trick, "fitted"))?,
-            minibatch: self.minibatch,
-            tolerance: Some(self.tolerance),
-            max_evals: self.max_evals,
-            max_seconds: self.max_seconds,
-            init_mean: self.init_mean.clone().map(Into::into),
-            init_sd: self.init_sd.clone().map(Into::into),
-            seed: Some(self.seed),
-            threads: Some(self.threads),
-            ..Overrides::default()
-        })
-    }
-
     /// The settings of the engine for a target. Whether it has one mode follows from the model.
-    pub fn engine(&self, about: &About<'_>) -> Result<Config, Error> {
+    pub fn config(&self, about: &About<'_>) -> Result<Config, Error> {
         // Posteriors of these regressions are log-concave: one component finds the mode.
-        let one_mode = self.model.is_some_and(|model| model != ModelKind::Density);
-        let config = self.overrides()?.resolve(&About { one_mode, ..*about })?;
+        let one_mode = self.fit.model.is_some_and(|model| model != ModelKind::Density);
+        let method = self.fit.method.map(FitMethod::of_engine).transpose()?;
+        let config = self.engine.resolve(method, &About { one_mode, ..*about })?;
         check_size(&config, about.dim)?;
         Ok(config)
     }
@@ -245,60 +272,30 @@ pub fn start_at(config: &mut Config, start: &Mixture) {
     }
 }
 
-fn by_name<T: for<'de> Deserialize<'de>>(setting: &'static str, name: Option<String>) -> Result<Option<T>, Error> {
-    use serde::de::{IntoDeserializer, value};
-    let read = |name: String| T::deserialize(name.into_deserializer());
-    name.map(read).transpose().map_err(|error: value::Error| Error::Config { setting, problem: error.to_string() })
-}
-
 /// Refuses what no memory holds, before it is asked for.
 fn check_size(config: &Config, dim: usize) -> Result<(), Error> {
-    let components = config.components().given().unwrap_or(0);
-    let draws_per_component = config.parts().map_or(0, |parts| parts.draws_per_component);
+    let OrAuto::Is(components) = config.components() else { return Ok(()) };
+    let draws = config.parts().map_or(0, |parts| parts.draws_per_component);
     let covariance = config.covariance;
     let refuse = |setting, problem| Err(Error::Config { setting, problem });
     if components > MOST_COMPONENTS {
-        let problem = format!("{components} is more than {MOST_COMPONENTS}: a few dozen are a lot (try auto)");
+        let problem = format!("must be at most {MOST_COMPONENTS}, not {components}: a few dozen are a lot (try auto)");
         return refuse("components", problem);
     }
     let numbers = |each: usize| components.saturating_mul(each);
     if numbers(covariance.curvature_shape().len(dim)) > MOST_NUMBERS {
         let try_diag = if covariance == CovarianceKind::Full { ", or covariance diag" } else { "" };
-        let problem = format!("{components} in dimension {dim} do not fit into memory: take fewer{try_diag}");
+        let problem =
+            format!("must be smaller: {components} in dimension {dim} do not fit into memory (take fewer{try_diag})");
         return refuse("components", problem);
     }
-    if numbers(draws_per_component.saturating_mul(dim)) > MOST_NUMBERS {
-        let problem = format!(
-            "{draws_per_component} for {components} components in dimension {dim} do not fit into memory: take fewer"
-        );
+    if numbers(draws.saturating_mul(dim)) > MOST_NUMBERS {
+        let problem =
+            format!("must be smaller: {draws} for {components} components in dimension {dim} do not fit into memory");
         return refuse("draws_per_component", problem);
     }
     Ok(())
 }
 
-/// One number stands for itself.
-mod one_or_many {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(untagged)]
-    enum Numbers {
-        One(f64),
-        Many(Vec<f64>),
-    }
-
-    pub fn serialize<S: Serializer>(numbers: &Option<Vec<f64>>, serializer: S) -> Result<S::Ok, S::Error> {
-        let numbers = numbers.as_ref().map(|numbers| match &numbers[..] {
-            [one] => Numbers::One(*one),
-            many => Numbers::Many(many.to_vec()),
-        });
-        numbers.serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<f64>>, D::Error> {
-        Ok(Option::<Numbers>::deserialize(deserializer)?.map(|numbers| match numbers {
-            Numbers::One(one) => vec![one],
-            Numbers::Many(many) => many,
-        }))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,10 @@
 //! The command line as it is typed.
 
-pub mod mlp;
 pub mod reproduce;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use natmix_app::settings::ModelKind;
+use natmix::config::Overrides;
+use natmix_app::settings::{FitSettings, NetworkSettings};
 use std::path::PathBuf;
 
 /// Posteriors as mixtures of Gaussians, with an ELBO, an error and a plain verdict.
@@ -68,23 +67,6 @@ pub enum Command {
     Man,
 }
 
-/// Names of the models, each with its help.
-fn models() -> impl TypedValueParser<Value = ModelKind> {
-    let help = |model: ModelKind| match model {
-        ModelKind::Logistic => "Outcome 0 or 1",
-        ModelKind::Linear => "Outcome a number, with unknown noise unless --noise-sd",
-        ModelKind::Poisson => "Outcome a count",
-        ModelKind::Softmax => "Outcome one of several classes",
-        ModelKind::Mlp => "A Bayesian neural network; outcome 0 or 1, classes or a number",
-        ModelKind::Density => "An analytic target from --spec",
-    };
-    let values = ModelKind::ALL.map(|model| PossibleValue::new(model.name()).help(help(model)));
-    PossibleValuesParser::new(values).try_map(|name| {
-        let found = ModelKind::ALL.into_iter().find(|model| model.name() == name);
-        found.ok_or_else(|| format!("no model is called {name}"))
-    })
-}
-
 /// `natmix demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -124,34 +106,8 @@ pub struct BenchArgs {
 // -1 is a bad value with a message of its own, not an unknown option.
 #[command(allow_negative_numbers = true)]
 pub struct FitArgs {
-    /// Model; may stand in --config instead
-    #[arg(value_parser = models())]
-    pub model: Option<ModelKind>,
-
-    /// Table to fit: .csv or .csv.gz with a header; or a folder of images in MNIST's layout (mlp)
-    #[arg(long, value_name = "FILE", help_heading = "Data")]
-    pub data: Option<PathBuf>,
-    /// Column to explain
-    #[arg(long, value_name = "COL", help_heading = "Data")]
-    pub outcome: Option<String>,
-    /// Table to score predictions on
-    #[arg(long, value_name = "FILE", help_heading = "Data")]
-    pub test: Option<PathBuf>,
-    /// Density to fit, with MODEL = density: a JSON file
-    #[arg(long, value_name = "FILE", help_heading = "Data")]
-    pub spec: Option<PathBuf>,
-    /// Columns that hold categories; one-hot encoded
-    #[arg(long, value_name = "COL,...", value_delimiter = ',', help_heading = "Data")]
-    pub categorical: Vec<String>,
-    /// Column of row weights
-    #[arg(long, value_name = "COL", help_heading = "Data")]
-    pub weights: Option<String>,
-    /// Column that is added to the linear predictor
-    #[arg(long, value_name = "COL", help_heading = "Data")]
-    pub offset: Option<String>,
-    /// Column of exposures; its logarithm is added to the predictor (poisson)
-    #[arg(long, value_name = "COL", help_heading = "Data")]
-    pub exposure: Option<String>,
+    #[command(flatten)]
+    pub fit: FitSettings,
     /// Centre and scale the features (default)
     #[arg(long, overrides_with = "no_standardize", help_heading = "Data")]
     pub standardize: bool,
@@ -164,74 +120,9 @@ pub struct FitArgs {
     /// No intercept
     #[arg(long, overrides_with = "intercept", help_heading = "Data")]
     pub no_intercept: bool,
-    /// Keep the rows on disk instead of in memory; by itself if memory is short
-    #[arg(long, help_heading = "Data")]
-    pub stream: bool,
 
-    /// Prior standard deviation of the coefficients, as fitted; of the intercept ten times that [default: 2.5]
-    #[arg(long, value_name = "X", help_heading = "Model")]
-    pub prior_sd: Option<f64>,
-    /// Known noise of a linear model [default: inferred, half-Cauchy(5) prior]
-    #[arg(long, value_name = "X", help_heading = "Model")]
-    pub noise_sd: Option<f64>,
-
-    /// Folder for the results [default: natmix-fit]
-    #[arg(long, value_name = "DIR", help_heading = "Run")]
-    pub out: Option<PathBuf>,
-    /// Method by name, see `natmix methods` [default: auto]
-    #[arg(long, value_name = "NAME", help_heading = "Run")]
-    pub method: Option<String>,
-    /// Number of components, or auto [default: auto]
-    #[arg(long, value_name = "K", help_heading = "Run")]
-    pub components: Option<String>,
-    /// Covariances: full, diag or auto [default: auto: the method's, diag above 300 dimensions]
-    #[arg(long, value_name = "SHAPE", help_heading = "Run")]
-    pub covariance: Option<String>,
-    /// Update rule: plain, improved, trust-region [default: the method's]
-    #[arg(long, value_name = "RULE", help_heading = "Run")]
-    pub rule: Option<String>,
-    /// Step size [default: the method's]
-    #[arg(long, value_name = "X", help_heading = "Run")]
-    pub rate: Option<f64>,
-    /// Step size of the weights [default: the method's]
-    #[arg(long, value_name = "X", help_heading = "Run")]
-    pub weight_rate: Option<f64>,
-    /// Draw plan: independent, antithetic, orthogonal, cubature, auto [default: auto: the method's]
-    #[arg(long, value_name = "PLAN", help_heading = "Run")]
-    pub draws: Option<String>,
-    /// Points a component and iteration; auto chooses for itself [default: at least 40; for cubature with full covariances at least twice the dimension]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub draws_per_component: Option<usize>,
-    /// The entropy trick: on, off, fitted [default: fitted]
-    #[arg(long, value_name = "WHEN", help_heading = "Run")]
-    pub entropy_trick: Option<String>,
-    /// Rows in a minibatch [default: all rows]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub minibatch: Option<usize>,
-    /// Nats of expected gain below which the run stops [default: 0.01]
-    #[arg(long, value_name = "X", help_heading = "Run")]
-    pub tolerance: Option<f64>,
-    /// Most evaluations of the target [default: 100000 for auto unless --max-seconds is given, else no limit]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub max_evals: Option<u64>,
-    /// Most seconds of fitting [default: no limit]
-    #[arg(long, value_name = "X", help_heading = "Run")]
-    pub max_seconds: Option<f64>,
-    /// Centre of the start [default: 0, or the spec's]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Run")]
-    pub init_mean: Option<f64>,
-    /// Spread of the start [default: 1, or the spec's]
-    #[arg(long, value_name = "X", help_heading = "Run")]
-    pub init_sd: Option<f64>,
-    /// Start from the posterior of an earlier fit
-    #[arg(long, value_name = "DIR", help_heading = "Run")]
-    pub init_posterior: Option<PathBuf>,
-    /// Seed of all randomness [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub seed: Option<u64>,
-    /// Threads; never changes a result [default: one a core]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub engine: Overrides,
     /// Go on with an interrupted or killed run in --out
     #[arg(long, help_heading = "Run")]
     pub resume: bool,
@@ -240,12 +131,8 @@ pub struct FitArgs {
     pub config: Option<PathBuf>,
 
     #[command(flatten)]
-    pub mlp: mlp::MlpArgs,
+    pub network: NetworkSettings,
 
-    /// Keep up to N moments of the mixture, 2 to 500, in frames.json, and show in report.html how it formed, with a slider;
-    /// changes no result; 60 make a smooth film [default: none]
-    #[arg(long, value_name = "N", help_heading = "Output")]
-    pub trace_frames: Option<usize>,
     /// Print report.json on standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,

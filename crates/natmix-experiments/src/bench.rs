@@ -12,7 +12,6 @@ use anyhow::{Result, bail};
 use natmix::Fit;
 use natmix::family::Mixture;
 use natmix_app::memory;
-use natmix_app::settings::Settings;
 use reach::Reach;
 use rows::{ROWS, Row};
 use serde::Serialize;
@@ -91,12 +90,12 @@ pub fn run(args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Ve
 fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Outcome> {
     let (settings, problem) = row.load(&args.data)?;
     let target = problem.target();
-    let modes = true_modes(settings.spec.as_deref())?;
+    let modes = true_modes(settings.fit.spec.as_deref())?;
     say(&row.title())?;
     let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
     for seed in 1..=args.seeds {
-        let settings = Settings { seed, threads: args.threads, ..settings.clone() };
-        let mut config = settings.engine(&problem.about())?;
+        let mut config = settings.config(&problem.about())?;
+        (config.seed, config.threads) = (seed, args.threads);
         config.diagnostic_draws = 0;
         let mut reach = Reach::new(row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();

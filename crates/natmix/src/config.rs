@@ -25,7 +25,7 @@ mod overrides;
 mod parts;
 mod readers;
 
-pub use or_auto::{OrAuto, PerCoordinate};
+pub use or_auto::{OrAuto, PerCoordinate, in_words, parse};
 pub use overrides::{About, Overrides};
 pub use parts::{Parts, Source};
 
@@ -193,11 +193,11 @@ impl Config {
         at_least_one("max_evals", self.max_evals.unwrap_or(1))?;
         at_most("diagnostic_draws", self.diagnostic_draws)?;
         if self.init_mean.is_empty() || self.init_mean.iter().any(|x| !x.is_finite()) {
-            return fail("init_mean", "needs finite numbers".into());
+            return fail("init_mean", "must be finite numbers".into());
         }
         let bad_sd = |x: &f64| !(*x > 0.0 && (x * x).is_normal() && (x * x).recip().is_normal());
         if self.init_sd.is_empty() || self.init_sd.iter().any(bad_sd) {
-            return fail("init_sd", "needs positive numbers whose squares are finite".into());
+            return fail("init_sd", "must be positive numbers whose squares are finite".into());
         }
         if let OrAuto::Is(count) = self.components() {
             at_least_one("components", count as u64)?;
@@ -206,7 +206,7 @@ impl Config {
         if let Some(parts) = self.parts() {
             parts.validate()?;
             if parts.rule == Rule::Momentum && self.covariance != CovarianceKind::Diag {
-                return fail("rule", "momentum needs diagonal covariances (`covariance = \"diag\"`)".into());
+                return fail("rule", "must not be momentum with full covariances (set `covariance` to diag)".into());
             }
         }
         Ok(())
@@ -218,8 +218,9 @@ fn positive(setting: &'static str, x: f64, most: f64) -> Result<(), Error> {
     if x > 0.0 && x <= most {
         return Ok(());
     }
-    let range = if most == f64::MAX { "a positive number".into() } else { format!("in (0, {most}]") };
-    Err(Error::Config { setting, problem: format!("{x} is not {range}") })
+    // Whoever gives 0 or NaN need not know about the upper end.
+    let range = if x > most && most < f64::MAX { format!("at most {most}") } else { "a positive number".into() };
+    Err(Error::Config { setting, problem: format!("must be {range}, not {x}") })
 }
 
 fn at_least_one(setting: &'static str, count: u64) -> Result<(), Error> {
@@ -230,5 +231,5 @@ fn at_most(setting: &'static str, count: usize) -> Result<(), Error> {
     if count as u64 <= MOST_COUNT {
         return Ok(());
     }
-    Err(Error::Config { setting, problem: format!("{count} is more than {MOST_COUNT}") })
+    Err(Error::Config { setting, problem: format!("must be at most {MOST_COUNT}, not {count}") })
 }

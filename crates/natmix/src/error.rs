@@ -10,11 +10,11 @@ pub enum Error {
     #[error("{0}")]
     InvalidInput(String),
     /// A setting is out of range or does not go with another one.
-    #[error("setting `{setting}`: {problem}")]
+    #[error("`{setting}` {problem}")]
     Config {
         /// Name of the setting.
         setting: &'static str,
-        /// What is wrong, and what would be right.
+        /// What must be different about it; goes on from the name: "must be at least 1".
         problem: String,
     },
     /// A matrix that must be positive definite is not.

@@ -136,7 +136,10 @@ pub fn moments_from(
         )));
     }
     if estimator == Estimator::Score {
-        return Err(Error::Config { setting: "estimator", problem: "score gives no moments of b".into() });
+        return Err(Error::Config {
+            setting: "estimator",
+            problem: "must not be score, which gives no moments of b".into(),
+        });
     }
     let scratch = ScratchPool::new(1);
     let setup = Setup { target, rows: Rows::All, q, estimator, shared: false, scratch: &scratch };

@@ -57,7 +57,7 @@ impl FromStr for Method {
         let found = Self::ALL.iter().find(|entry| entry.1 == name);
         found.map(|entry| entry.0).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|entry| entry.1).collect();
-            Error::Config { setting: "method", problem: format!("`{name}` is not one of {}", names.join(", ")) }
+            Error::Config { setting: "method", problem: format!("must be one of {}, not {name}", names.join(", ")) }
         })
     }
 }

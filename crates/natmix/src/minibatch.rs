@@ -16,7 +16,7 @@ pub(crate) struct Minibatches {
 impl Minibatches {
     pub fn new(rows: usize, size: usize, seed: u64) -> Result<Self, Error> {
         if u32::try_from(rows).is_err() {
-            let problem = format!("{rows} rows are more than {}", u32::MAX);
+            let problem = format!("goes with at most {} rows, not {rows}", u32::MAX);
             return Err(Error::Config { setting: "minibatch", problem });
         }
         Ok(Self { order: (0..rows as u32).collect(), size, seed, epoch: None })

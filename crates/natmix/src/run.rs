@@ -196,7 +196,10 @@ fn check_support(target: &dyn Target, config: &Config) -> Result<(), Error> {
                 return Err(Error::Unsupported { needed: "data rows, for minibatches".into(), offered: "none".into() });
             }
             Some(n) if rows > n => {
-                return Err(Error::Config { setting: "minibatch", problem: format!("{rows} of only {n} rows") });
+                return Err(Error::Config {
+                    setting: "minibatch",
+                    problem: format!("must be at most the {n} rows there are, not {rows}"),
+                });
             }
             Some(_) => {}
         }

@@ -192,6 +192,7 @@ pub(crate) fn first_mixture(config: &Config, count: usize, dim: usize) -> Result
 }
 
 pub(crate) fn precision_from_sd(sd: &[f64], kind: CovarianceKind) -> Result<AnyCovariance, Error> {
-    kind.from_sd(sd)
-        .map_err(|i| Error::Config { setting: "init_sd", problem: format!("{} has no finite square", sd[i]) })
+    let wrong =
+        |i: usize| Error::Config { setting: "init_sd", problem: format!("must have finite squares, not {}", sd[i]) };
+    kind.from_sd(sd).map_err(wrong)
 }

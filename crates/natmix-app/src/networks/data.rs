@@ -1,6 +1,7 @@
 //! Rows for a network: images from a folder of IDX files, or a table.
 
 use crate::settings::Settings;
+use crate::settings::network::OutcomeLikelihood;
 use natmix::Error;
 use natmix_models::idx::{ImageFolder, ImageSet};
 use natmix_models::study::StudyError;
@@ -70,24 +71,25 @@ pub struct Data {
 impl Data {
     /// Reads and checks everything that the settings name.
     pub fn load(settings: &Settings) -> Result<Self, StudyError> {
-        let Some(path) = settings.data.as_deref() else {
+        let Some(path) = settings.fit.data.as_deref() else {
             return refuse("mlp needs --data, a table or a folder of images");
         };
         if path.is_dir() {
             return Self::images(path, settings);
         }
-        let table = Table::read(path, &settings.categorical)?;
+        let table = Table::read(path, settings.categorical())?;
         let mut data = Self::of_table(table, settings, Some(&name_of(path)))?;
-        data.test = settings.test.as_deref().map(|path| data.input.read(path, true)).transpose()?;
-        data.ood = settings.mlp.ood.as_deref().map(|path| data.input.read(path, false)).transpose()?;
+        data.test = settings.fit.test.as_deref().map(|path| data.input.read(path, true)).transpose()?;
+        data.ood = settings.network.ood.as_deref().map(|path| data.input.read(path, false)).transpose()?;
         data.checked()
     }
 
     fn images(path: &Path, settings: &Settings) -> Result<Self, StudyError> {
         let folder = ImageFolder::read(path)?;
         let classes = 1 + folder.train.labels.iter().copied().max().unwrap_or(0) as usize;
-        if !matches!(settings.mlp.likelihood.as_deref(), None | Some("categorical")) {
-            return refuse("labels of images are classes: --likelihood categorical");
+        if settings.network.likelihood.is_some_and(|likelihood| likelihood != OutcomeLikelihood::Categorical) {
+            let problem = "must be categorical: labels of images are classes".into();
+            return Err(Error::Config { setting: "likelihood", problem }.into());
         }
         let count = folder.train.pixels.len() as f64;
         let (sum, squares) =
@@ -102,21 +104,21 @@ impl Data {
             mean: mean / 255.0,
             sd: if sd > 0.0 { sd / 255.0 } else { 1.0 },
         };
-        let hidden = settings.mlp.hidden.as_deref().unwrap_or(FOR_IMAGES);
+        let hidden = settings.network.hidden.as_deref().unwrap_or(FOR_IMAGES);
         let size = folder.train.height * folder.train.width;
         let network = Network::new(
             size,
             hidden,
-            settings.mlp.activation()?,
+            settings.network.activation(),
             Likelihood::Categorical { classes: classes.max(2) },
         )?;
         let train = input.images(&folder.train, true)?;
-        let test = match (&settings.test, &folder.test) {
+        let test = match (&settings.fit.test, &folder.test) {
             (Some(path), _) => Some(input.read(path, true)?),
             (None, Some(test)) => Some(input.images(test, true)?),
             (None, None) => None,
         };
-        let ood = settings.mlp.ood.as_deref().map(|path| input.read(path, false)).transpose()?;
+        let ood = settings.network.ood.as_deref().map(|path| input.read(path, false)).transpose()?;
         let names = (0..size).map(|i| format!("p{}_{}", i / folder.train.width, i % folder.train.width)).collect();
         let summary = format!("images in {}, {} to train on", name_of(path), train.rows());
         Self { network, input, train, test, ood, names, summary, warnings: Vec::new() }.checked()
@@ -124,44 +126,33 @@ impl Data {
 
     /// From a table that is in memory; `file` is where it came from.
     pub fn of_table(table: Table, settings: &Settings, file: Option<&str>) -> Result<Self, StudyError> {
-        let Some(outcome) = settings.outcome.clone() else { return refuse("mlp needs --outcome COL with a table") };
-        let given = settings.mlp.likelihood.as_deref();
-        let likelihood = match given {
-            Some(name) => name.to_owned(),
-            None => guess(&table, &outcome),
-        };
+        let Some(outcome) = settings.fit.outcome.clone() else { return refuse("mlp needs --outcome COL with a table") };
+        let likelihood = settings.network.likelihood.unwrap_or_else(|| guess(&table, &outcome));
         let options = DesignOptions {
             outcome: Some(outcome.clone()),
-            standardize: settings.standardize,
-            standardize_outcome: settings.standardize && likelihood == "gaussian",
+            standardize: settings.standardize(),
+            standardize_outcome: settings.standardize() && likelihood == OutcomeLikelihood::Gaussian,
             // Units have biases of their own; the column goes out again below, but it lets features be centred.
             intercept: true,
             ..DesignOptions::default()
         };
-        if settings.offset.is_some() || settings.exposure.is_some() || settings.weights.is_some() {
-            return refuse("mlp takes no --offset, --exposure or --weights");
-        }
         let Design { names, dim, rows, x, outcome: y, encoding, warnings, .. } = Design::new(table, &options)?;
         if dim < 2 {
             let file = file.unwrap_or("the table");
             return refuse(format!("{file} has no column beside `{outcome}`: there is nothing to learn from"));
         }
-        let likelihood = match &likelihood[..] {
-            "bernoulli" => Likelihood::Bernoulli,
-            "gaussian" => Likelihood::Gaussian,
-            "categorical" => Likelihood::Categorical {
+        let likelihood = match likelihood {
+            OutcomeLikelihood::Bernoulli => Likelihood::Bernoulli,
+            OutcomeLikelihood::Gaussian => Likelihood::Gaussian,
+            OutcomeLikelihood::Categorical => Likelihood::Categorical {
                 classes: match encoding.outcome.as_ref().and_then(|o| o.levels.as_ref()) {
                     Some(levels) => levels.len().max(2),
                     None => 2.max(1 + y.iter().copied().fold(0.0, f64::max).min(1e6) as usize),
                 },
             },
-            other => {
-                let problem = format!("{other} is not one of bernoulli, categorical, gaussian");
-                return Err(Error::Config { setting: "likelihood", problem }.into());
-            }
         };
-        let hidden = settings.mlp.hidden.as_deref().unwrap_or(FOR_TABLES);
-        let network = Network::new(dim - 1, hidden, settings.mlp.activation()?, likelihood)?;
+        let hidden = settings.network.hidden.as_deref().unwrap_or(FOR_TABLES);
+        let network = Network::new(dim - 1, hidden, settings.network.activation(), likelihood)?;
         let input = Input::Table { encoding };
         let file = file.map_or_else(String::new, |file| format!(" in {file}"));
         Self {
@@ -271,17 +262,16 @@ fn without_intercept(x: &[f64], dim: usize) -> Vec<f32> {
 }
 
 /// Levels are classes, 0 and 1 two of them, anything else is a number.
-fn guess(table: &Table, outcome: &str) -> String {
-    let Some(column) = table.names.iter().position(|name| name == outcome) else { return "gaussian".into() };
+fn guess(table: &Table, outcome: &str) -> OutcomeLikelihood {
+    let Some(column) = table.names.iter().position(|name| name == outcome) else { return OutcomeLikelihood::Gaussian };
     let values = || table.values.iter().skip(column).step_by(table.names.len().max(1));
     if table.levels.contains_key(&column) {
-        "categorical"
+        OutcomeLikelihood::Categorical
     } else if values().all(|y| *y == 0.0 || *y == 1.0) {
-        "bernoulli"
+        OutcomeLikelihood::Bernoulli
     } else {
-        "gaussian"
+        OutcomeLikelihood::Gaussian
     }
-    .into()
 }
 
 fn name_of(path: &Path) -> String {

@@ -1,8 +1,7 @@
 //! Small networks as targets of the engine: any method, full covariance included.
 
 use super::data::Data;
-use super::train::{components, train_config};
-use crate::settings::Settings;
+use crate::settings::{FitMethod, Settings};
 use natmix::config::About;
 use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::target::Target;
@@ -27,16 +26,19 @@ pub fn target(settings: &Settings, data: &Data) -> Result<Mlp, Error> {
 /// The engine's settings for such a target, and a start.
 pub fn prepare(settings: &Settings, target: &Mlp) -> Result<(Config, Mixture), Error> {
     let weights = target.dim();
+    let method = settings.fit.method.map_or("auto", FitMethod::name);
     if weights > MOST_WEIGHTS {
-        let problem = format!("{weights} weights are too many for {}: use vogn, ivon or adam", settings.method);
+        let problem = format!("must be vogn, ivon or adam, not {method}, for {weights} weights");
         return Err(Error::Config { setting: "method", problem });
     }
-    let spread = settings.init_sd.as_ref().and_then(|sd| sd.first().copied()).unwrap_or(START_SPREAD);
+    settings.check_engine_network(method)?;
+    let spread = settings.engine.init_sd.as_ref().and_then(|sd| sd.0.first().copied()).unwrap_or(START_SPREAD);
     let about = About { dim: weights, rows: target.num_rows(), init: (&[0.0], &[spread]), ..About::default() };
-    let count = components(settings)?;
-    let config = settings.engine(&about)?.with_components(count);
+    // One Gaussian unless a number is given.
+    let count = settings.engine.components.unwrap_or_default().given().unwrap_or(1);
+    let config = settings.config(&about)?.with_components(count);
     // Hidden units are interchangeable: at the centre nothing tells them apart.
-    let start = random_start(count, config.covariance, weights, spread, settings.seed)?;
+    let start = random_start(count, config.covariance, weights, spread, settings.seed())?;
     Ok((config, start))
 }
 
@@ -51,16 +53,18 @@ pub fn random_start(
     let means = Mixture::single(Gaussian::isotropic(vec![0.0; dim], spread)).sample(components, seed);
     let precisions = vec![(OWN_SHARE * spread).powi(-2); dim];
     let parts = means.chunks_exact(dim).map(|mean| {
-        kind.from_precisions(&precisions)
-            .map(|precision| Gaussian::new(mean.to_vec(), precision))
-            .map_err(|_| Error::Config { setting: "init_sd", problem: format!("{spread} is not usable") })
+        let precision = kind.from_precisions(&precisions);
+        precision.map(|precision| Gaussian::new(mean.to_vec(), precision)).map_err(|_| Error::Config {
+            setting: "init_sd",
+            problem: format!("must be a positive number, not {spread}"),
+        })
     });
     Mixture::new(&vec![1.0; components], parts.collect::<Result<_, Error>>()?)
 }
 
 /// Prior standard deviation of every weight: that of training, or as given.
 fn prior_sd(settings: &Settings, data: &Data) -> Result<Vec<f64>, Error> {
-    let config = train_config(settings, data, Optimiser::Vogn, &data.train)?;
+    let config = settings.network.train(&settings.engine, &data.network, data.train.rows(), Optimiser::Vogn)?;
     let layers = data.network.layers().iter().zip(&config.prior_precision);
     Ok(layers.flat_map(|(layer, prior)| std::iter::repeat_n(prior.sqrt().recip(), layer.end() - layer.start)).collect())
 }

@@ -84,23 +84,23 @@ impl Found {
         let (network, input, q) = (&data.network, &data.input, &self.mixture);
         let averaging = |each: usize| match self.points {
             true => Averaging::Means,
-            false => Averaging::Draws { each, seed: settings.seed },
+            false => Averaging::Draws { each, seed: settings.seed() },
         };
-        let draws = settings.mlp.score_draws();
+        let draws = settings.network.score_draws();
         let (train, _) = score::score(network, input, q, &data.train, averaging(draws.min(TRAIN_DRAWS)))?;
         let test =
             data.test.as_ref().map(|rows| score::score(network, input, q, rows, averaging(draws))).transpose()?;
         let ood = match (&data.ood, &test) {
             (Some(rows), Some((_, test))) => score::ood(network, q, test, rows, averaging(draws))?,
             (Some(_), None) => {
-                let problem = "needs test rows to compare with (--test)".into();
+                let problem = "needs test rows to compare with (`test`)".into();
                 return Err(Error::Config { setting: "ood", problem });
             }
             (None, _) => None,
         };
         let named = network.weights() <= MOST_NAMED;
         let names = network.weight_names(&data.names);
-        let sampled = draw_weights(network, q, named, &names, settings.seed);
+        let sampled = draw_weights(network, q, named, &names, settings.seed());
         let nothing = f64::NAN;
         let diagnostics = self.diagnostics.as_ref();
         let report = Report {
@@ -136,7 +136,7 @@ impl Found {
             iterations: self.iterations,
             seconds: self.seconds,
             stop: self.stop.clone(),
-            seed: settings.seed,
+            seed: settings.seed(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: json!({"settings": settings, "training": self.config}),
             train: Some(train),

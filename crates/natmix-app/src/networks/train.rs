@@ -3,7 +3,6 @@
 use super::data::Data;
 use super::found::Found;
 use crate::settings::Settings;
-use crate::settings::mlp::Run;
 use natmix::Error;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
@@ -16,16 +15,6 @@ use std::path::PathBuf;
 
 /// Draws a component for the ELBO.
 const ELBO_DRAWS: usize = 4;
-
-/// How components move, if the method trains on minibatches; other methods are the engine's.
-pub fn optimiser(method: &str) -> Option<Optimiser> {
-    match method {
-        "auto" | "vogn" => Some(Optimiser::Vogn),
-        "ivon" => Some(Optimiser::Ivon),
-        "adam" => Some(Optimiser::Adam),
-        _ => None,
-    }
-}
 
 /// A training that is ready to run.
 #[derive(Debug)]
@@ -41,10 +30,12 @@ pub struct Training<'a> {
 impl<'a> Training<'a> {
     /// Resolves the settings and holds rows back if they say so.
     pub fn new(settings: &Settings, data: &'a Data, optimiser: Optimiser) -> Result<Self, Error> {
-        let parts = settings.mlp.validation.map(|share| data.train.split(share, settings.seed)).transpose()?;
+        settings.check_training(optimiser)?;
+        let validation = settings.network.validation;
+        let parts = validation.map(|share| data.train.split(share, settings.seed())).transpose()?;
         let rows = parts.as_ref().map_or(&data.train, |(rows, _)| rows);
-        let config = train_config(settings, data, optimiser, rows)?;
-        Ok(Self { config, data, parts, patience: settings.mlp.patience() })
+        let config = settings.network.train(&settings.engine, &data.network, rows.rows(), optimiser)?;
+        Ok(Self { config, data, parts, patience: settings.network.patience() })
     }
 
     /// How many steps there are.
@@ -105,24 +96,6 @@ impl<'a> Training<'a> {
     }
 }
 
-/// Settings of training for these rows.
-pub fn train_config(
-    settings: &Settings,
-    data: &Data,
-    optimiser: Optimiser,
-    rows: &Examples,
-) -> Result<TrainConfig, Error> {
-    let run = Run {
-        optimiser,
-        components: components(settings)?,
-        rate: settings.rate,
-        draws: settings.draws_per_component,
-        minibatch: settings.minibatch,
-        seed: settings.seed,
-    };
-    settings.mlp.train(&data.network, rows.rows(), run)
-}
-
 /// Plain words about what the posterior is.
 fn notes(config: &TrainConfig, iterations: u64) -> Vec<String> {
     if config.optimiser == Optimiser::Adam {
@@ -141,13 +114,4 @@ fn notes(config: &TrainConfig, iterations: u64) -> Vec<String> {
             "the start of the precision is forgotten: these settings seek the best ELBO".into()
         },
     ]
-}
-
-/// How many Gaussians: one unless a number is given.
-pub fn components(settings: &Settings) -> Result<usize, Error> {
-    let wrong = |problem: String| Error::Config { setting: "components", problem };
-    match &settings.components[..] {
-        "auto" => Ok(1),
-        count => count.parse().map_err(|_| wrong(format!("{count} is neither auto nor a number"))),
-    }
 }

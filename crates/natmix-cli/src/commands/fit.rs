@@ -33,13 +33,13 @@ const CHECKPOINT_EVERY: u64 = 100;
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let settings = settings::resolve(args)?;
-    if settings.model == Some(ModelKind::Mlp) {
+    if settings.fit.model == Some(ModelKind::Mlp) {
         return super::fit_mlp::run(args, &settings);
     }
     let problem = Problem::load(&settings)?;
     let target = problem.target();
-    let mut config = settings.engine(&problem.about()).map_err(as_option)?;
-    let start = settings.init_posterior.as_deref().map(|dir| load_start(dir, target.dim())).transpose()?;
+    let mut config = settings.config(&problem.about()).map_err(as_option)?;
+    let start = settings.fit.init_posterior.as_deref().map(|dir| load_start(dir, target.dim())).transpose()?;
     if let Some(start) = &start {
         settings::start_at(&mut config, start);
     }
@@ -50,19 +50,19 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     }
 
     let resumed = match args.resume {
-        true => Some(resume_from(&settings.out, &config)?),
+        true => Some(resume_from(settings.out(), &config)?),
         false => None,
     };
-    let killed = settings.out.join(files::STAGE).join(files::CHECKPOINT).exists();
+    let killed = settings.out().join(files::STAGE).join(files::CHECKPOINT).exists();
     if killed && !args.resume && !args.quiet {
         eprintln!(
             "note: a run that was cut short in {} is given up (--resume goes on with one)",
-            settings.out.display()
+            settings.out().display()
         );
     }
     // What a killed run had reached stays until it is overtaken.
     let keep = killed && args.resume;
-    let out = Folder::open(&settings.out, files::STAGE, keep)?;
+    let out = Folder::open(settings.out(), files::STAGE, keep)?;
     let done = fit_into(&out, args, &settings, &problem, config, start, resumed);
     if done.is_err() && !keep {
         out.discard();
@@ -84,11 +84,11 @@ fn fit_into(
     // Line by line, so that a checkpoint never knows more than the trace.
     let mut trace_file = LineWriter::new(open_trace(out, resumed.as_ref())?);
     let mut trace = TraceWriter::new(&mut trace_file, out.path(files::TRACE).display().to_string());
-    let mut bar = Bar::new(args.quiet, settings.max_evals);
+    let mut bar = Bar::new(args.quiet, settings.engine.max_evals);
     let mut checkpoints = Checkpointer::new(out.staged(files::CHECKPOINT), CHECKPOINT_EVERY);
     let mut filming = Filming::new(settings, out, resumed.is_some())?;
 
-    let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
+    let chosen = settings.has_start();
     let sample = match problem.data() {
         // Again for a resumed run, whose evaluations are to be those of an unbroken one.
         Some(data) if !chosen => from_sample(&data.study, &config, &mut cancel)?,
@@ -141,7 +141,7 @@ fn fit_into(
     if args.json {
         output::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     } else if !args.quiet {
-        output::print(&text(&report, &settings.out))?;
+        output::print(&text(&report, settings.out()))?;
     }
     Ok(match (interrupted, report.verdict.trusted) {
         (true, _) => ExitCode::from(130),
@@ -225,13 +225,13 @@ fn write_results(
 ) -> Result<Report> {
     let (target, q) = (problem.target(), &fitted.mixture);
     let study = problem.data().map(|data| &data.study);
-    let kind = settings.model.map_or("", ModelKind::name);
-    let (draws, _) = summary::draws(target, q, summary::DRAWS, settings.seed);
+    let kind = settings.fit.model.map_or("", ModelKind::name);
+    let (draws, _) = summary::draws(target, q, summary::DRAWS, settings.seed());
     let subject = Subject { target, study, kind, summary: problem.summary(), settings };
     let mut report = subject.report(fitted, &draws)?;
     let mut log_likelihood = None;
     if let Some(data) = problem.data() {
-        let figures = Predictive::measure(&data.study, data.test.as_ref(), q, settings.seed)?;
+        let figures = Predictive::measure(&data.study, data.test.as_ref(), q, settings.seed())?;
         figures.add_to(&mut report);
         log_likelihood = figures.log_likelihood;
     }

@@ -12,8 +12,9 @@ use natmix_app::folder::{self, Folder};
 use natmix_app::networks::data::Data;
 use natmix_app::networks::engine;
 use natmix_app::networks::found::Found;
-use natmix_app::networks::train::{Training, optimiser};
+use natmix_app::networks::train::Training;
 use natmix_app::record::{files, read_trace};
+use natmix_app::settings::FitMethod;
 use natmix_nets::train::{TrainConfig, TrainState, with_threads};
 use natmix_nets::training::EpochRow;
 use natmix_report::Report;
@@ -29,9 +30,9 @@ pub fn run(args: &FitArgs, settings: &Settings) -> Result<ExitCode> {
         data.warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
     }
     // What a killed run had reached stays until it is overtaken.
-    let keep = args.resume && settings.out.join(files::STAGE).join(CHECKPOINT).exists();
-    let out = Folder::open(&settings.out, files::STAGE, keep)?;
-    let done = with_threads(settings.threads, || fit_into(&out, args, settings, &data))?;
+    let keep = args.resume && settings.out().join(files::STAGE).join(CHECKPOINT).exists();
+    let out = Folder::open(settings.out(), files::STAGE, keep)?;
+    let done = with_threads(settings.threads(), || fit_into(&out, args, settings, &data))?;
     if done.is_err() && !keep {
         out.discard();
     }
@@ -41,7 +42,7 @@ pub fn run(args: &FitArgs, settings: &Settings) -> Result<ExitCode> {
 fn fit_into(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data) -> Result<ExitCode> {
     let cancel = Cancel::default();
     stop_on_signal(cancel.clone(), args.quiet);
-    let found = match optimiser(&settings.method) {
+    let found = match FitMethod::optimiser(settings.fit.method) {
         Some(optimiser) => {
             let training = Training::new(settings, data, optimiser).map_err(as_option)?;
             train(out, args, data, &training, cancel)?
@@ -61,7 +62,7 @@ fn fit_into(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data) -> R
     if args.json {
         output::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     } else if !args.quiet {
-        output::print(&(text(&report, &settings.out) + &figures(&report)))?;
+        output::print(&(text(&report, settings.out()) + &figures(&report)))?;
     }
     Ok(match (interrupted, report.verdict.trusted) {
         (true, _) => ExitCode::from(130),
@@ -110,7 +111,7 @@ fn by_engine(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data, can
     let path = out.staged(files::TRACE);
     let mut file = BufWriter::new(std::fs::File::create(&path).context("cannot write the trace")?);
     let mut trace = TraceWriter::new(&mut file, path.display().to_string());
-    let mut bar = Bar::new(args.quiet, settings.max_evals);
+    let mut bar = Bar::new(args.quiet, settings.engine.max_evals);
     let fitted =
         Fit::new(&target, config).start(start).observe(&mut bar).observe(&mut trace).observe(&mut cancel).run()?;
     bar.finish();

@@ -1,8 +1,10 @@
 //! The targets, their budgets and what to reach in them.
 
 use anyhow::{Context, Result};
+use natmix::config::{OrAuto, Overrides};
+use natmix::family::CovarianceKind;
 use natmix_app::problem::Problem;
-use natmix_app::settings::{ModelKind, Settings};
+use natmix_app::settings::{FitSettings, ModelKind, Settings};
 use natmix_models::Table;
 use std::path::Path;
 
@@ -69,37 +71,36 @@ impl Row {
     /// The fit that a user would ask for, with a budget, and its target.
     pub fn load(&self, data: &Path) -> Result<(Settings, Problem)> {
         let folder = data.join("targets");
-        let base = Settings { max_evals: Some(self.evals), components: self.components(), ..Settings::default() };
+        let components = if self.components == 0 { OrAuto::Auto } else { OrAuto::Is(self.components) };
+        let mut engine =
+            Overrides { max_evals: Some(self.evals), components: Some(components), ..Overrides::default() };
         let design = folder.join(format!("{}_design.csv", self.target));
-        let settings = if self.target == "cancermortality" {
+        let fit = if self.target == "cancermortality" {
             let problem = cancermortality(&data.join("cancermortality/cancermortality.csv"))?;
-            return Ok((Settings { model: Some(ModelKind::Density), ..base }, problem));
+            let fit = FitSettings { model: Some(ModelKind::Density), ..FitSettings::default() };
+            return Ok((Settings { fit, engine, ..Settings::default() }, problem));
         } else if design.exists() {
-            Settings {
+            FitSettings {
                 model: Some(ModelKind::Logistic),
                 data: Some(design),
                 outcome: Some("y".into()),
-                standardize: false,
-                intercept: false,
-                prior_sd: 10.0,
-                ..base
+                standardize: Some(false),
+                intercept: Some(false),
+                prior_sd: Some(10.0),
+                ..FitSettings::default()
             }
         } else {
             // The name says that its covariances are diagonal.
-            let covariance = if self.target.ends_with("_diag") { "diag" } else { "auto" };
-            Settings {
+            engine.covariance = self.target.ends_with("_diag").then_some(CovarianceKind::Diag.into());
+            FitSettings {
                 model: Some(ModelKind::Density),
                 spec: Some(folder.join(format!("{}.json", self.target))),
-                covariance: covariance.into(),
-                ..base
+                ..FitSettings::default()
             }
         };
+        let settings = Settings { fit, engine, ..Settings::default() };
         let problem = Problem::load(&settings)?;
         Ok((settings, problem))
-    }
-
-    fn components(&self) -> String {
-        if self.components == 0 { "auto".into() } else { self.components.to_string() }
     }
 }
 

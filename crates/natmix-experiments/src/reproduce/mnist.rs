@@ -3,11 +3,11 @@
 use super::page::{Page, Table};
 use super::{Options, curves, data, mean_with_error};
 use anyhow::{Context, Result};
+use natmix::config::Overrides;
 use natmix::family::Mixture;
 use natmix_app::networks::data::Data;
 use natmix_app::networks::score;
-use natmix_app::settings::Settings;
-use natmix_app::settings::mlp::{MlpSettings, Run};
+use natmix_app::settings::{FitSettings, NetworkSettings, Settings};
 use natmix_nets::measure;
 use natmix_nets::predict::Averaging;
 use natmix_nets::train::{Optimiser, Schedule, TrainConfig, Trainer};
@@ -65,17 +65,16 @@ pub fn run(args: &Options) -> Result<String> {
     let (out, paper) = (&args.out, args.paper);
     let epochs = args.epochs.unwrap_or(if paper { 30 } else { 20 });
     let settings = Settings {
-        data: Some(data("mnist")?),
-        mlp: MlpSettings {
+        fit: FitSettings { data: Some(data("mnist")?), ..FitSettings::default() },
+        // The draft's prior variance is 1; forgetting faster comes closer to the optimum of the ELBO that it seeks.
+        engine: Overrides { curvature_rate: paper.then_some(1e-3), ..Overrides::default() },
+        network: NetworkSettings {
             hidden: Some(args.hidden.clone()),
             ood: Some(data("fashion-mnist")?),
             epochs: Some(epochs),
-            // The draft's prior variance is 1; forgetting faster comes closer to the optimum of the ELBO that it seeks.
             prior_precision: paper.then_some(1.0),
-            curvature_rate: paper.then_some(1e-3),
-            ..MlpSettings::default()
+            ..NetworkSettings::default()
         },
-        ..Settings::default()
     };
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     let images = Data::load(&settings)?;
@@ -121,8 +120,9 @@ fn train(
         Way::Mixture(k) => (Optimiser::Vogn, k),
         _ => (Optimiser::Adam, ENSEMBLE),
     };
-    let run = Run { optimiser, components, rate, draws: None, minibatch: None, seed };
-    let config = settings.mlp.train(&images.network, images.train.rows(), run)?;
+    let given = Overrides { components: Some(components.into()), rate, seed: Some(seed), ..Overrides::default() };
+    let given = given.over(settings.engine.clone());
+    let config = settings.network.train(&given, &images.network, images.train.rows(), optimiser)?;
     let config = match way {
         Way::AdamTuned => TrainConfig { weight_decay: WEIGHT_DECAY, schedule: Schedule::Cosine, ..config },
         _ => config,

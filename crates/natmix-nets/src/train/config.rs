@@ -31,6 +31,17 @@ pub enum Optimiser {
     Adam,
 }
 
+impl Optimiser {
+    /// The name that command line and configuration files use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Optimiser::Vogn => "vogn",
+            Optimiser::Ivon => "ivon",
+            Optimiser::Adam => "adam",
+        }
+    }
+}
+
 /// Which curvature VOGN uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -165,15 +176,18 @@ impl TrainConfig {
     /// Checks every setting, alone and together.
     pub fn validate(&self, network: &Network, rows: usize) -> Result<(), Error> {
         let fail = |setting, problem: String| Err(Error::Config { setting, problem });
-        for (setting, x) in
-            [("components", self.components), ("epochs", self.epochs), ("batch", self.batch), ("draws", self.draws)]
-        {
+        for (setting, x) in [
+            ("components", self.components),
+            ("epochs", self.epochs),
+            ("minibatch", self.batch),
+            ("draws_per_component", self.draws),
+        ] {
             if x == 0 || x > 1 << 24 {
-                return fail(setting, format!("{x} is not from 1 to {}", 1 << 24));
+                return fail(setting, format!("must be from 1 to {}, not {x}", 1 << 24));
             }
         }
         if self.batch > rows {
-            return fail("batch", format!("{} of only {rows} rows", self.batch));
+            return fail("minibatch", format!("must be at most the {rows} rows there are, not {}", self.batch));
         }
         for (setting, x, most) in [
             ("rate", self.rate, 1e3),
@@ -181,7 +195,7 @@ impl TrainConfig {
             ("weight_bound", self.weight_bound, 1e6),
         ] {
             if !(x > 0.0 && x <= most) {
-                return fail(setting, format!("{x} is not in (0, {most}]"));
+                return fail(setting, format!("must be positive and at most {most}, not {x}"));
             }
         }
         for (setting, x, most) in [
@@ -192,18 +206,18 @@ impl TrainConfig {
             ("weight_decay", self.weight_decay, 1.0),
         ] {
             if !(x >= 0.0 && x <= most) {
-                return fail(setting, format!("{x} is not in [0, {most}]"));
+                return fail(setting, format!("must be from 0 to {most}, not {x}"));
             }
         }
         if self.prior_precision.len() != network.layers().len() {
             let (given, needed) = (self.prior_precision.len(), network.layers().len());
-            return fail("prior_precision", format!("{given} numbers for {needed} layers"));
+            return fail("prior_precision", format!("must be {needed} numbers, one per layer, not {given}"));
         }
         if self.prior_precision.iter().any(|x| !(*x > 0.0 && *x <= 1e30)) {
-            return fail("prior_precision", "needs positive numbers".into());
+            return fail("prior_precision", "must be positive".into());
         }
         if self.curvature == CurvatureKind::GaussNewton && network.likelihood().outputs() > 1 {
-            return fail("curvature", "gauss-newton needs a network with one output: use empirical-fisher".into());
+            return fail("curvature", "must be empirical-fisher for a network with more than one output".into());
         }
         Ok(())
     }

@@ -64,20 +64,53 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrAuto<T> {
                 match text.parse::<u64>() {
                     _ if text == "auto" => Ok(OrAuto::Auto),
                     Ok(number) => self.visit_u64(number),
-                    Err(_) => T::deserialize(text.into_deserializer()).map(OrAuto::Is),
+                    Err(_) => value(text.into_deserializer()),
                 }
             }
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<OrAuto<T>, E> {
-                T::deserialize(number.into_deserializer()).map(OrAuto::Is)
+                value(number.into_deserializer())
             }
 
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<OrAuto<T>, E> {
-                T::deserialize(number.into_deserializer()).map(OrAuto::Is)
+                value(number.into_deserializer())
             }
+        }
+
+        /// A value; what is wrong with it is said with `auto` among the right ones.
+        fn value<'de, T, E, D>(deserializer: D) -> Result<OrAuto<T>, E>
+        where
+            T: Deserialize<'de>,
+            E: de::Error,
+            D: Deserializer<'de, Error = de::value::Error>,
+        {
+            let auto = |error: de::value::Error| error.to_string().replacen("expected ", "expected auto or ", 1);
+            T::deserialize(deserializer).map(OrAuto::Is).map_err(|error| E::custom(auto(error)))
         }
         deserializer.deserialize_any(Either(std::marker::PhantomData))
     }
+}
+
+/// Reads a value by the name that it has in files.
+pub fn parse<T: de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let read: Result<T, de::value::Error> = T::deserialize(text.into_deserializer());
+    read.map_err(|error| in_words(&error.to_string()))
+}
+
+/// What a value must be, from serde's words for what is wrong with it.
+pub fn in_words(error: &str) -> String {
+    let line = error.lines().next().unwrap_or_default();
+    let Some((_, expected)) = line.rsplit_once("expected ") else { return format!("is wrong: {line}") };
+    let (auto, expected) = expected.strip_prefix("auto or ").map_or(("", expected), |expected| ("auto or ", expected));
+    let expected = match expected {
+        "f64" | "f32" => "a number".into(),
+        "u64" | "usize" => "a whole number from 0 on".into(),
+        "a boolean" => "true or false".into(),
+        "a string" | "path string" => "text".into(),
+        "a sequence" => "a list".into(),
+        names => names.replace('`', ""),
+    };
+    format!("must be {auto}{expected}")
 }
 
 /// One number for all coordinates, or one for each. In a file one number stands for itself.

@@ -8,6 +8,8 @@
 //! the automatic mixture does not have (whoever sets a rule wants a method that has one), and for one mode with very many
 //! rows; else `auto`. Where `auto` is asked for by name, a setting of the parts is refused.
 
+#[cfg(feature = "clap")]
+use super::or_auto::parse;
 use super::or_auto::{OrAuto, PerCoordinate};
 use super::parts::{Parts, Source};
 use super::readers::{check, is_of_parts, unread_by_auto};
@@ -40,71 +42,99 @@ crate::overlay! {
     /// use natmix::draws::Plan;
     /// let file = Overrides { components: Some(5.into()), ..Overrides::default() };
     /// let flags = Overrides { components: Some(3.into()), draws: Some(Plan::Cubature.into()), ..Overrides::default() };
-    /// let config = flags.over(file).resolve(&About { dim: 2, ..About::default() }).unwrap();
+    /// let config = flags.over(file).resolve(None, &About { dim: 2, ..About::default() }).unwrap();
     /// let parts = config.parts().unwrap();
     /// assert_eq!((parts.components, parts.draws_per_component), (3, 40));
     /// ```
+    #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Method"))]
     pub struct Overrides {
-        /// Method.
-        pub method: Method,
-        /// Number of components.
+        /// Number of components, or auto [default: auto]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "K", value_parser = parse::<OrAuto<usize>>))]
         pub components: OrAuto<usize>,
-        /// Kind of the covariances.
+        /// Covariances: full, diag or auto [default: auto: the method's, diag above 300 dimensions]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "SHAPE", value_parser = parse::<OrAuto<CovarianceKind>>))]
         pub covariance: OrAuto<CovarianceKind>,
-        /// Where points are drawn from.
+        /// Where points are drawn from: mixture, component [default: the method's]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "SOURCE", value_parser = parse::<Source>))]
         pub source: Source,
-        /// Draw plan.
+        /// Draw plan: independent, antithetic, orthogonal, cubature, auto [default: auto: the method's]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "PLAN", value_parser = parse::<OrAuto<Plan>>))]
         pub draws: OrAuto<Plan>,
-        /// Radii of the cubature plan.
+        /// Radii of the cubature plan: random, fixed [default: random]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "RADIUS", value_parser = parse::<Radius>))]
         pub radius: Radius,
-        /// Points per component and iteration.
+        /// Points per component and iteration [default: at least 40; for cubature with full covariances at least twice the
+        /// dimension]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
         pub draws_per_component: usize,
-        /// How expectations are estimated.
+        /// How curvature is estimated: exact, gauss-newton, empirical-fisher, stein, score [default: the method's]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = parse::<Estimator>))]
         pub estimator: Estimator,
-        /// The entropy trick.
+        /// The entropy trick: on, off, fitted [default: fitted]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "WHEN", value_parser = parse::<Trick>))]
         pub entropy_trick: Trick,
-        /// Update rule.
+        /// Update rule: plain, improved, trust-region, momentum, adam [default: the method's]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "RULE", value_parser = parse::<Rule>))]
         pub rule: Rule,
-        /// Step size.
+        /// Step size of every rule but trust-region [default: the method's]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub rate: f64,
-        /// Power by which the step size falls.
+        /// The step size falls as (1 + iteration)^-X [default: 0]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub decay: f64,
-        /// Largest step of the improved rule.
+        /// Largest step of the improved rule, in units of a component's width [default: 3]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub step_cap: f64,
-        /// First KL bound of the trust region.
+        /// First KL bound of a trust-region step [default: 1]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub trust_region: f64,
-        /// Momentum of the momentum rule and of adam.
+        /// Momentum of the rules momentum and adam, and of networks [default: 0.9]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub momentum: f64,
-        /// Rate at which the momentum rule forgets old curvature.
+        /// Share of old curvature that a momentum step forgets [default: the step size; for networks 2.8 over the number
+        /// of steps]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub curvature_rate: f64,
-        /// Added to the precision that divides a momentum step.
+        /// Added to the precision that divides a momentum step [default: 0]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub damping: f64,
-        /// How weights move.
+        /// How weights move: fixed, plain, trust-region [default: trust-region]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "RULE", value_parser = parse::<WeightRule>))]
         pub weight_rule: WeightRule,
-        /// Step size of the weights.
+        /// Step size of the weights [default: 1]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub weight_rate: f64,
-        /// KL bound of a step of the weights.
+        /// KL bound of a trust-region step of the weights [default: 0.01]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub weight_trust_region: f64,
-        /// Rows in a minibatch.
+        /// Rows in a minibatch [default: all rows; for networks 128, less for small data]
+        #[cfg_attr(feature = "clap", arg(long, alias = "batch", value_name = "N"))]
         pub minibatch: usize,
-        /// Nats of expected gain below which the run stops.
+        /// Nats of expected gain below which the run stops [default: 0.01]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Run"))]
         pub tolerance: f64,
-        /// Most points at which the target is evaluated.
+        /// Most evaluations of the target [default: 100000 for auto unless --max-seconds is given, else no limit]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Run"))]
         pub max_evals: u64,
-        /// Most seconds.
+        /// Most seconds of fitting [default: no limit]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Run"))]
         pub max_seconds: f64,
-        /// Centre of the start.
+        /// Centre of the start: a number, or one per coordinate [default: 0, or the spec's]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X", allow_hyphen_values = true, help_heading = "Run"))]
         pub init_mean: PerCoordinate,
-        /// Spread of the start.
+        /// Spread of the start: a number, or one per coordinate [default: 1, or the spec's]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X", allow_hyphen_values = true, help_heading = "Run"))]
         pub init_sd: PerCoordinate,
-        /// Seed of all randomness.
+        /// Seed of all randomness [default: 1]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Run"))]
         pub seed: u64,
-        /// Threads; zero means one per core.
+        /// Threads; never changes a result [default: one per core]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Run"))]
         pub threads: usize,
     }
 }
 
-/// What the choices must know about a target.
+/// What settings depend on in a target.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// Dimension.
@@ -143,13 +173,13 @@ impl Overrides {
     }
 
     /// The method for a target, see the top of this page.
-    fn choose_method(&self, about: &About<'_>) -> Result<Method, Error> {
+    fn choose_method(&self, named: Option<Method>, about: &About<'_>) -> Result<Method, Error> {
         let part = self.parts_given().next();
-        match self.method {
+        match named {
             Some(Method::Auto) | None => {}
             Some(method) => return Ok(method),
         }
-        if let (Some(Method::Auto), Some(part)) = (self.method, part) {
+        if let (Some(Method::Auto), Some(part)) = (named, part) {
             return Err(unread_by_auto(part));
         }
         let many_rows = about.rows.is_some_and(|rows| rows >= MANY_ROWS);
@@ -161,9 +191,9 @@ impl Overrides {
         })
     }
 
-    /// The settings of the engine for a target.
-    pub fn resolve(&self, about: &About<'_>) -> Result<Config, Error> {
-        let method = self.choose_method(about)?;
+    /// The settings of the engine for a target: those of the method that is named, or else chosen, with these over them.
+    pub fn resolve(&self, method: Option<Method>, about: &About<'_>) -> Result<Config, Error> {
+        let method = self.choose_method(method, about)?;
         let mut config = Config::new(method);
         replace!(self, config: tolerance, max_evals, max_seconds, seed, threads);
         config.init_mean = self.init_mean.clone().map_or_else(|| about.init.0.to_vec(), Vec::from);

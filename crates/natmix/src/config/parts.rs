@@ -138,34 +138,37 @@ impl Parts {
             _ if self.rule != Rule::Momentum => {}
             Some(rate) => positive("curvature_rate", rate, 1.0)?,
             None if self.rate > 1.0 => {
-                let problem = format!("{} is not in (0, 1] (not set, so taken from `rate`)", self.rate);
+                let problem = format!("must be at most 1, not {} (not set, so taken from `rate`)", self.rate);
                 return fail("curvature_rate", problem);
             }
             None => {}
         }
         for (setting, x) in [("momentum", self.momentum), ("decay", self.decay)] {
             if !(0.0..1.0).contains(&x) {
-                return fail(setting, format!("{x} is not in [0, 1)"));
+                return fail(setting, format!("must be from 0 up to, but below, 1, not {x}"));
             }
         }
         if !(self.damping >= 0.0 && self.damping.is_finite()) {
-            return fail("damping", format!("{} is not a finite number of at least 0", self.damping));
+            return fail("damping", format!("must be a finite number from 0 on, not {}", self.damping));
         }
         at_least_one("draws_per_component", self.draws_per_component as u64)?;
         at_most("draws_per_component", self.draws_per_component)?;
         at_least_one("minibatch", self.minibatch.unwrap_or(1) as u64)?;
         if self.trust_region < trust_region::LEAST {
-            return fail("trust_region", format!("{} is less than {}", self.trust_region, trust_region::LEAST));
+            return fail(
+                "trust_region",
+                format!("must be at least {}, not {}", trust_region::LEAST, self.trust_region),
+            );
         }
         let score = self.estimator == Estimator::Score;
         if score != (self.rule == Rule::Adam) {
-            return fail("rule", "adam goes with the score estimator, and only with it".into());
+            return fail("rule", "must be adam with the score estimator, and only with it".into());
         }
         if score && self.source != Source::Mixture {
-            return fail("source", "the score estimator draws from the mixture".into());
+            return fail("source", "must be mixture with the score estimator".into());
         }
         if score && self.plan().count(self.draws_per_component) < 2 {
-            return fail("draws_per_component", "the score estimator's baseline needs at least 2".into());
+            return fail("draws_per_component", "must be at least 2 for the baseline of the score estimator".into());
         }
         Ok(())
     }

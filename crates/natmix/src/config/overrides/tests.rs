@@ -6,19 +6,19 @@ use crate::family::CovarianceKind;
 #[test]
 fn auto_depends_on_the_target() {
     let auto = Overrides::default();
-    let many = auto.resolve(&About { dim: 25, ..About::default() }).unwrap();
+    let many = auto.resolve(None, &About { dim: 25, ..About::default() }).unwrap();
     assert_eq!((many.method(), many.components(), many.covariance), (Method::Auto, OrAuto::Auto, CovarianceKind::Full));
     assert_eq!(many, Config::default());
     let about = About { dim: 400, rows: Some(1_000_000), one_mode: true, init: (&[2.0], &[3.0]), ..About::default() };
-    let one = auto.resolve(&about).unwrap();
+    let one = auto.resolve(None, &about).unwrap();
     assert_eq!((one.covariance, one.diagnostic_draws), (CovarianceKind::Diag, 1_000));
     assert_eq!((one.method(), one.components()), (Method::ComponentDraws, OrAuto::Is(1)));
-    let few = auto.resolve(&About { rows: Some(1_000), ..about }).unwrap();
+    let few = auto.resolve(None, &About { rows: Some(1_000), ..about }).unwrap();
     assert_eq!((few.method(), few.components()), (Method::Auto, OrAuto::Auto));
     let parts = Overrides { draws: Some(Plan::Cubature.into()), ..Overrides::default() };
-    let parts = parts.resolve(&About { one_mode: true, ..about }).unwrap();
+    let parts = parts.resolve(None, &About { one_mode: true, ..about }).unwrap();
     assert_eq!((parts.method(), parts.components()), (Method::ComponentDraws, OrAuto::Is(1)));
-    let values = auto.resolve(&About { gradient: false, ..About::default() }).unwrap();
+    let values = auto.resolve(None, &About { gradient: false, ..About::default() }).unwrap();
     assert_eq!((values.method(), values.components()), (Method::Bbvi, OrAuto::Is(1)));
     assert_eq!((&one.init_mean[..], &one.init_sd[..]), (&[2.0][..], &[3.0][..]));
 }
@@ -26,7 +26,7 @@ fn auto_depends_on_the_target() {
 /// One value for each setting, none of them a default.
 fn all() -> Overrides {
     let json = r#"{
-        "method": "component-draws", "components": 3, "covariance": "diag", "source": "mixture", "draws": "orthogonal",
+        "components": 3, "covariance": "diag", "source": "mixture", "draws": "orthogonal",
         "radius": "fixed", "draws_per_component": 17, "estimator": "exact", "entropy_trick": "on", "rule": "improved",
         "rate": 0.25, "decay": 0.125, "step_cap": 2.0, "trust_region": 0.5, "momentum": 0.75, "curvature_rate": 0.0625,
         "damping": 0.5, "weight_rule": "plain", "weight_rate": 0.5, "weight_trust_region": 0.25, "minibatch": 9,
@@ -60,13 +60,11 @@ fn every_setting_is_read_or_refused_by_every_method() {
     let mut reads = Vec::new();
     for (method, name, _) in Method::ALL {
         let mut read = Vec::new();
-        for setting in Overrides::NAMES.iter().filter(|name| **name != "method") {
-            let base = Overrides { method: Some(method), ..Overrides::default() };
-            let with = Overrides { method: Some(method), ..only(&[*setting]) };
-            match with.resolve(&about) {
+        for setting in Overrides::NAMES {
+            match only(&[*setting]).resolve(Some(method), &about) {
                 Ok(config) => {
                     read.push(*setting);
-                    let same = config == base.resolve(&about).unwrap();
+                    let same = config == Overrides::default().resolve(Some(method), &about).unwrap();
                     // Those that are the method's own already.
                     let own =
                         [("von", "estimator"), ("mixture-draws", "source"), ("bbvi", "source"), ("vogn", "covariance")];
@@ -123,7 +121,7 @@ fn every_setting_is_read_or_refused_by_every_method() {
 #[test]
 fn settings_of_a_rule_are_read_with_that_rule() {
     let about = About { dim: 2, ..About::default() };
-    let rule = |rule, names: &[&str]| Overrides { rule: Some(rule), ..only(names) }.resolve(&about);
+    let rule = |rule, names: &[&str]| Overrides { rule: Some(rule), ..only(names) }.resolve(None, &about);
     let parts = rule(Rule::Improved, &["rate", "decay", "step_cap"]).unwrap();
     let parts = parts.parts().unwrap();
     assert_eq!((parts.rate, parts.decay, parts.step_cap), (0.25, 0.125, 2.0));
@@ -132,7 +130,7 @@ fn settings_of_a_rule_are_read_with_that_rule() {
     let error = rule(Rule::Plain, &["step_cap"]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "setting `step_cap`: is not read by method component-draws with rule plain, but by component-draws with rule improved"
+        "`step_cap` is not read by method component-draws with rule plain, but by component-draws with rule improved"
     );
 }
 
@@ -140,23 +138,23 @@ fn settings_of_a_rule_are_read_with_that_rule() {
 fn parts_are_refused_where_auto_is_asked_for() {
     let about = About::default();
     let implicit = Overrides { rule: Some(Rule::Plain), rate: Some(0.5), ..Overrides::default() };
-    assert_eq!(implicit.resolve(&about).unwrap().method(), Method::ComponentDraws);
-    let explicit = Overrides { method: Some(Method::Auto), ..implicit };
-    let error = explicit.resolve(&about).unwrap_err().to_string();
+    assert_eq!(implicit.resolve(None, &about).unwrap().method(), Method::ComponentDraws);
+    let error = implicit.resolve(Some(Method::Auto), &about).unwrap_err().to_string();
     let all = "bbvi, ngvi, von, vogn, mixture-draws, component-draws";
-    assert_eq!(error, format!("setting `rule`: is not read by method auto, but by {all}"));
-    let plan = Overrides { method: Some(Method::Auto), draws: Some(OrAuto::Auto), ..Overrides::default() };
-    assert_eq!(plan.resolve(&about).unwrap().method(), Method::Auto);
+    assert_eq!(error, format!("`rule` is not read by method auto, but by {all}"));
+    let plan = Overrides { draws: Some(OrAuto::Auto), ..Overrides::default() };
+    assert_eq!(plan.resolve(Some(Method::Auto), &about).unwrap().method(), Method::Auto);
 }
 
 #[test]
 fn wrong_values_are_told_with_the_right_ones() {
     let message = |json: &str| serde_json::from_str::<Overrides>(json).unwrap_err().to_string();
     assert!(message(r#"{"draws": "dice"}"#).contains("unknown variant `dice`, expected one of `independent`, "));
-    assert!(message(r#"{"components": "many"}"#).contains("many"));
+    assert!(message(r#"{"components": "many"}"#).contains("expected auto or usize"));
+    assert!(message(r#"{"covariance": "round"}"#).contains("expected auto or `diag` or `full`"));
     assert!(message(r#"{"pace": 1}"#).contains("unknown field `pace`"));
     let none = Overrides { components: Some(0.into()), ..Overrides::default() };
-    assert!(none.resolve(&About::default()).unwrap_err().to_string().contains("at least 1"));
+    assert!(none.resolve(None, &About::default()).unwrap_err().to_string().contains("at least 1"));
     // Version 0.1 wrote numbers of components as text.
     let old: Overrides = serde_json::from_str(r#"{"components": "3", "covariance": "auto"}"#).unwrap();
     assert_eq!((old.components, old.covariance), (Some(OrAuto::Is(3)), Some(OrAuto::Auto)));

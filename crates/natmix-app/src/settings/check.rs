@@ -1,0 +1,197 @@
+//! Which settings go with which model: the others are refused, with the name of the setting.
+
+use super::{ModelKind, Settings};
+use natmix::Error;
+use natmix::config::OrAuto;
+use natmix::family::CovarianceKind;
+use natmix_nets::train::Optimiser;
+use natmix_report::formation::MOMENTS;
+use std::path::Path;
+
+/// Most threads: starting many thousands takes longer than any fit.
+const MOST_THREADS: usize = 1024;
+
+/// Settings of the engine that training on minibatches reads.
+const OF_TRAINING: [&str; 10] = [
+    "components",
+    "covariance",
+    "draws_per_component",
+    "rate",
+    "momentum",
+    "curvature_rate",
+    "damping",
+    "minibatch",
+    "seed",
+    "threads",
+];
+/// Those among them, and among the settings of networks, that plain networks do not read.
+const NOT_OF_ADAM: [&str; 10] = [
+    "draws_per_component",
+    "momentum",
+    "curvature_rate",
+    "damping",
+    "prior_precision",
+    "first_precision",
+    "warm_up",
+    "curvature",
+    "weight_step",
+    "score_draws",
+];
+/// Settings of networks that only training on minibatches reads.
+const ONLY_OF_TRAINING: [&str; 10] = [
+    "epochs",
+    "first_precision",
+    "schedule",
+    "warm_up",
+    "curvature",
+    "weight_step",
+    "ensemble",
+    "weight_decay",
+    "validation",
+    "patience",
+];
+
+fn refuse<T>(setting: &'static str, problem: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Config { setting, problem: problem.into() })
+}
+
+impl Settings {
+    /// Refuses settings that do not go with the model, or with one another.
+    pub fn check(&self) -> Result<(), Error> {
+        let Some(model) = self.fit.model else {
+            let names = ModelKind::ALL.map(ModelKind::name).join(", ");
+            return refuse("model", format!("must be one of {names}: natmix fit MODEL ..."));
+        };
+        let of_tables = ["data", "outcome", "test", "categorical", "weights", "offset", "exposure", "stream"];
+        let of_designs = ["standardize", "intercept", "prior_sd"];
+        for setting in self.fit.given() {
+            let (read, by) = match setting {
+                "spec" => (model == ModelKind::Density, "density"),
+                "exposure" => (model == ModelKind::Poisson, "poisson"),
+                "noise_sd" => (model == ModelKind::Linear, "linear"),
+                "weights" | "offset" | "prior_sd" | "intercept" | "stream" => {
+                    (model.regression().is_some(), "logistic, linear, poisson and softmax")
+                }
+                _ if of_tables.contains(&setting) || of_designs.contains(&setting) => {
+                    (model != ModelKind::Density, "models with data")
+                }
+                "trace_frames" => (model != ModelKind::Mlp, "models with few parameters"),
+                _ => (true, ""),
+            };
+            if !read {
+                return refuse(setting, format!("does not go with {}, but with {by}", model.name()));
+            }
+        }
+        match model {
+            ModelKind::Density if self.fit.spec.is_none() => return refuse("spec", "is missing: a density needs it"),
+            ModelKind::Density => {}
+            _ if self.fit.data.is_none() => return refuse("data", format!("is missing: {} needs it", model.name())),
+            _ => {
+                let folder = model == ModelKind::Mlp && self.fit.data.as_deref().is_some_and(Path::is_dir);
+                if self.fit.outcome.is_none() && !folder {
+                    return refuse("outcome", format!("is missing: {} needs it", model.name()));
+                }
+            }
+        }
+        if model != ModelKind::Mlp
+            && let Some(setting) = self.network.given().next()
+        {
+            return refuse(setting, format!("does not go with {}, but with mlp", model.name()));
+        }
+        self.check_numbers()
+    }
+
+    fn check_numbers(&self) -> Result<(), Error> {
+        if self.threads() > MOST_THREADS {
+            let most =
+                format!("must be at most {MOST_THREADS}, not {}: one per core is best (leave it out)", self.threads());
+            return refuse("threads", most);
+        }
+        if let Some(frames) = self.fit.trace_frames
+            && !MOMENTS.contains(&frames)
+        {
+            let (fewest, most) = (MOMENTS.start(), MOMENTS.end());
+            let problem = format!("must be from {fewest} to {most}, not {frames}: 60 make a smooth film");
+            return refuse("trace_frames", problem);
+        }
+        for (setting, x) in [("prior_sd", self.fit.prior_sd), ("noise_sd", self.fit.noise_sd)] {
+            if let Some(x) = x
+                && !(x > 0.0 && x.is_finite())
+            {
+                return refuse(setting, format!("must be a positive number, not {x}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses settings that training a network on minibatches does not read.
+    pub fn check_training(&self, optimiser: Optimiser) -> Result<(), Error> {
+        let name = optimiser.name();
+        let adam = optimiser == Optimiser::Adam;
+        let engine = self.engine.given().filter(|name| *name != "draws" || self.engine.draws != Some(OrAuto::Auto));
+        for setting in engine {
+            if !OF_TRAINING.contains(&setting) {
+                let problem = format!(
+                    "is not read by method {name}, which trains networks on minibatches; small networks can be fitted \
+                     by ngvi, von, component-draws, ..."
+                );
+                return refuse(setting, problem);
+            }
+        }
+        if self.engine.covariance == Some(OrAuto::Is(CovarianceKind::Full)) {
+            let problem =
+                format!("must be diag with method {name}: small networks can have full ones with von, ngvi, ...");
+            return refuse("covariance", problem);
+        }
+        if self.fit.init_posterior.is_some() {
+            return refuse("init_posterior", format!("is not read by method {name}, which starts networks at random"));
+        }
+        for setting in self.engine.given().chain(self.network.given()) {
+            if adam && NOT_OF_ADAM.contains(&setting) {
+                return refuse(setting, "is not read by method adam, but by vogn and ivon");
+            }
+            match setting {
+                "ensemble" if !adam => {
+                    return refuse(
+                        setting,
+                        format!("is not read by method {name}, but by adam; mixtures have components"),
+                    );
+                }
+                "weight_decay" if !adam => {
+                    return refuse(setting, format!("is not read by method {name}, but by adam"));
+                }
+                "curvature" if optimiser == Optimiser::Ivon => {
+                    return refuse(setting, "is not read by method ivon, but by vogn");
+                }
+                _ => {}
+            }
+        }
+        if self.network.patience.is_some() && self.network.validation.is_none() {
+            return refuse("patience", "is not read without `validation`");
+        }
+        Ok(())
+    }
+
+    /// Refuses settings of training where the engine fits a network.
+    pub fn check_engine_network(&self, method: &str) -> Result<(), Error> {
+        match self.network.given().find(|setting| ONLY_OF_TRAINING.contains(setting)) {
+            Some(setting) => refuse(setting, format!("is not read by method {method}, but by vogn, ivon and adam")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::NetworkSettings;
+    use natmix::config::Overrides;
+
+    #[test]
+    fn lists_name_settings_that_there_are() {
+        let all = [Overrides::NAMES, NetworkSettings::NAMES].concat();
+        for name in OF_TRAINING.iter().chain(&NOT_OF_ADAM).chain(&ONLY_OF_TRAINING) {
+            assert!(all.contains(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Settings of networks: the table `[mlp]` of `config.toml`. What is not set follows from data size and fan-in.
+
+use natmix::Error;
+use natmix::config::{DEFAULT_SEED, Overrides};
+use natmix_nets::train::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
+use natmix_nets::{Activation, Network};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Weight draws per component that scores average over.
+const SCORE_DRAWS: usize = 50;
+/// Epochs of patience.
+const PATIENCE: usize = 5;
+
+/// What the outcome of a network is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutcomeLikelihood {
+    /// 0 or 1.
+    Bernoulli,
+    /// One of several classes.
+    Categorical,
+    /// A number.
+    Gaussian,
+}
+
+natmix::overlay! {
+    /// What only networks have.
+    #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Networks (mlp)"))]
+    pub struct NetworkSettings {
+        /// Sizes of the hidden layers [default: 100,100 for images, 50 for tables]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N,...", value_delimiter = ','))]
+        pub hidden: Vec<usize>,
+        /// What hidden units do: relu, tanh [default: relu]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<Activation>))]
+        pub activation: Activation,
+        /// bernoulli, categorical or gaussian [default: by the outcome]
+        #[cfg_attr(
+            feature = "clap",
+            arg(long, value_name = "NAME", value_parser = natmix::config::parse::<OutcomeLikelihood>)
+        )]
+        pub likelihood: OutcomeLikelihood,
+        /// Passes over the data [default: 20, more for small data]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+        pub epochs: usize,
+        /// Data of another kind, to see whether the network knows that it does not know [default: none]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "DATA"))]
+        pub ood: PathBuf,
+        /// Prior precision of the weights [default: by a layer's fan-in]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
+        pub prior_precision: f64,
+        /// Precision that weights start with [default: the number of rows]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
+        pub first_precision: f64,
+        /// How the step size falls: cosine, constant [default: cosine; constant with adam]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<Schedule>))]
+        pub schedule: Schedule,
+        /// Share of the run over which prior and entropy grow to full size [default: 0]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
+        pub warm_up: f64,
+        /// Curvature of vogn: empirical-fisher, gauss-newton (one output) [default: the latter where it can be]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<CurvatureKind>))]
+        pub curvature: CurvatureKind,
+        /// Weights of the components: equal, bounded, tempered [default: equal]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<WeightStep>))]
+        pub weight_step: WeightStep,
+        /// Number of plain networks (with --method adam) [default: 1]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+        pub ensemble: usize,
+        /// Decay of the weights of plain networks, per step [default: 0]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
+        pub weight_decay: f64,
+        /// Share of the rows kept apart to stop early [default: none]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
+        pub validation: f64,
+        /// Epochs without a better validation figure after which to stop [default: 5]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+        pub patience: usize,
+        /// Weight draws per component for scores [default: 50]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+        pub score_draws: usize,
+    }
+}
+
+impl NetworkSettings {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What hidden units do.
+    pub fn activation(&self) -> Activation {
+        self.activation.unwrap_or(Activation::Relu)
+    }
+
+    /// Weight draws per component for scores.
+    pub fn score_draws(&self) -> usize {
+        self.score_draws.unwrap_or(SCORE_DRAWS).max(1)
+    }
+
+    /// Epochs of patience.
+    pub fn patience(&self) -> usize {
+        self.patience.unwrap_or(PATIENCE).max(1)
+    }
+
+    /// Settings of training, from the defaults for these data; `engine` holds those that networks share with the other
+    /// models.
+    pub fn train(
+        &self,
+        engine: &Overrides,
+        network: &Network,
+        rows: usize,
+        optimiser: Optimiser,
+    ) -> Result<TrainConfig, Error> {
+        let base = TrainConfig::for_data(network, rows);
+        let base = if optimiser == Optimiser::Adam { base.adam() } else { base };
+        let batch = engine.minibatch.unwrap_or(base.batch);
+        if batch == 0 || batch > rows {
+            let problem = format!("must be from 1 to the {rows} rows there are, not {batch}");
+            return Err(Error::Config { setting: "minibatch", problem });
+        }
+        let epochs = self.epochs.unwrap_or(if batch == base.batch {
+            base.epochs
+        } else {
+            // As many steps as with the batch that the defaults are for.
+            base.epochs.min((base.epochs * batch / base.batch).max(20))
+        });
+        let components = engine.components.unwrap_or_default().given().unwrap_or(1);
+        let config = TrainConfig {
+            optimiser,
+            curvature: self.curvature.unwrap_or(base.curvature),
+            components: self.ensemble.unwrap_or(components),
+            epochs,
+            batch,
+            rate: engine.rate.unwrap_or(base.rate),
+            schedule: self.schedule.unwrap_or(base.schedule),
+            momentum: engine.momentum.unwrap_or(base.momentum),
+            curvature_rate: engine.curvature_rate.unwrap_or(TrainConfig::fading(epochs * rows.div_ceil(batch))),
+            damping: engine.damping.unwrap_or(base.damping),
+            first_precision: self.first_precision.unwrap_or(base.first_precision),
+            prior_precision: match self.prior_precision {
+                Some(precision) => vec![precision; network.layers().len()],
+                None => base.prior_precision.clone(),
+            },
+            warm_up: self.warm_up.unwrap_or(base.warm_up),
+            draws: engine.draws_per_component.unwrap_or(base.draws),
+            weight_step: self.weight_step.unwrap_or(base.weight_step),
+            weight_decay: self.weight_decay.unwrap_or(base.weight_decay),
+            seed: engine.seed.unwrap_or(DEFAULT_SEED),
+            ..base
+        };
+        config.validate(network, rows)?;
+        Ok(config)
+    }
+}
