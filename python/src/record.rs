@@ -6,13 +6,14 @@ use crate::fit::{Outcome, Run};
 use crate::mixture::Mixture;
 use crate::target::{Kind, Target, table, wrong};
 use natmix::save::{Posterior, read_posterior_bytes};
-use natmix_models::mlp::predict::{self as network, Averaging};
+use natmix_app::describe::Subject;
+use natmix_app::networks::data::Memory as NetworkMemory;
+use natmix_app::predictive::Predictive;
+use natmix_app::record::{read_report, read_trace, write_trace};
+use natmix_app::summary;
 use natmix_models::{Draws as ModelDraws, Inputs, Memory, Predictions, predict};
-use natmix_report::describe::Subject;
-use natmix_report::networks::data::Memory as NetworkMemory;
-use natmix_report::predictive::Predictive;
-use natmix_report::record::{read_report, read_trace, write_trace};
-use natmix_report::{Draws, page, summary};
+use natmix_nets::predict::{self as network, Averaging};
+use natmix_report::{Draws, page};
 use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -28,7 +29,7 @@ type Parts<'py> = (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>
 /// What is kept of a fit.
 #[pyclass(frozen, module = "natmix._natmix")]
 pub struct Record {
-    kept: natmix_report::record::Record,
+    kept: natmix_app::record::Record,
     /// Figures of a regression's rows, measured when somebody wants to see them.
     rows: OnceLock<Predictive>,
 }
@@ -80,14 +81,14 @@ impl Record {
         let subject = Subject { target: engine, study: target.study(), kind, summary: what, settings };
         let report = py.detach(|| subject.report(fitted, &all)).map_err(raise)?;
         let posterior = Posterior { mixture: q.clone(), parameter_names: all.names.clone(), details };
-        Ok(natmix_report::record::Record { posterior, report, trace: run.trace.clone(), draws: all, formation: None }
+        Ok(natmix_app::record::Record { posterior, report, trace: run.trace.clone(), draws: all, formation: None }
             .into())
     }
 
     /// Reads what a fit left in a folder.
     #[staticmethod]
     fn load(dir: PathBuf) -> PyResult<Self> {
-        natmix_report::record::Record::load(&dir).map(Self::from).map_err(raise)
+        natmix_app::record::Record::load(&dir).map(Self::from).map_err(raise)
     }
 
     /// Writes everything into a folder, with figures of the rows if the target is at hand.
@@ -127,7 +128,7 @@ impl Record {
         let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
         let values = slice(&points(draws, "draws", names.len())?)?.to_vec();
         let draws = Draws { names, values, component };
-        Ok(natmix_report::record::Record { posterior, report, trace: read_trace(trace), draws, formation: None }.into())
+        Ok(natmix_app::record::Record { posterior, report, trace: read_trace(trace), draws, formation: None }.into())
     }
 
     /// `report.json`.
@@ -249,15 +250,15 @@ impl Record {
     }
 }
 
-impl From<natmix_report::record::Record> for Record {
-    fn from(kept: natmix_report::record::Record) -> Self {
+impl From<natmix_app::record::Record> for Record {
+    fn from(kept: natmix_app::record::Record) -> Self {
         Self { kept, rows: OnceLock::new() }
     }
 }
 
 impl Record {
     /// All there is to know: with figures of the rows, if there are rows and they were not measured before.
-    fn whole(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<natmix_report::record::Record> {
+    fn whole(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<natmix_app::record::Record> {
         let mut whole = self.kept.clone();
         let Some(study) = target.and_then(Target::study).filter(|_| whole.report.train.is_none()) else {
             return Ok(whole);

@@ -5,7 +5,7 @@ pub mod reproduce;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use natmix_report::settings::ModelKind;
+use natmix_app::settings::ModelKind;
 use std::path::PathBuf;
 
 /// Posteriors as mixtures of Gaussians, with an ELBO, an error and a plain verdict.

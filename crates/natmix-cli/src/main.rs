@@ -3,16 +3,12 @@
 
 mod args;
 mod commands;
-mod film;
-mod folder;
-mod memory;
-mod problem;
+mod output;
 mod progress;
 mod settings;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
-use natmix_report as report;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -44,22 +40,22 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Sample(args) => commands::sample::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Bench(args) => commands::bench::run(args),
-        Command::Demo(args) => commands::demo::run(args, false),
+        Command::Demo(args) => commands::demo::run(args),
         Command::Reproduce(args) => commands::reproduce::run(args),
         Command::Methods => {
-            folder::print(&commands::methods::list())?;
+            output::print(&commands::methods::list())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "natmix", &mut script);
-            folder::print(&String::from_utf8(script)?)?;
+            output::print(&String::from_utf8(script)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            folder::print(&String::from_utf8(page)?)?;
+            output::print(&String::from_utf8(page)?)?;
             Ok(ExitCode::SUCCESS)
         }
     }

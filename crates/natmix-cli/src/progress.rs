@@ -3,9 +3,9 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use natmix::Error;
 use natmix::observe::{Iteration, Observer, Searching};
-use natmix_models::mlp::train::Optimiser;
-use natmix_report::networks::train::Training;
-use natmix_report::networks::training::{EpochRow, Watch};
+use natmix_app::networks::train::Training;
+use natmix_nets::train::Optimiser;
+use natmix_nets::training::{EpochRow, Watch};
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;

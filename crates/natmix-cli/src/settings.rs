@@ -3,10 +3,10 @@
 pub mod mlp;
 
 use crate::args::FitArgs;
-use crate::report::formation::MOMENTS;
 use anyhow::{Context, Result, anyhow, bail};
+pub use natmix_app::settings::{ModelKind, Settings, start_at};
 use natmix_models::study::StudyError;
-pub use natmix_report::settings::{ModelKind, Settings, start_at};
+use natmix_report::formation::MOMENTS;
 use std::path::Path;
 
 /// Most threads: starting many thousands takes longer than any fit.
@@ -157,6 +157,14 @@ pub fn as_option(error: impl Into<StudyError>) -> anyhow::Error {
         }
         StudyError::Model(error) => error.into(),
         error => error.into(),
+    }
+}
+
+/// The same for an error of an experiment.
+pub fn named(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<natmix::Error>() {
+        Ok(error) => as_option(error),
+        Err(error) => error,
     }
 }
 

@@ -1,32 +1,32 @@
-//! Built-in models and data readers for natmix.
+//! All models of natmix that have data, analytic densities, and the readers of tables.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`table`], [`idx`], [`npy`], [`splits`], [`row_file`] | readers of CSV, IDX and NumPy files, and of sets with fixed splits; rows that stay on disk |
+//! | [`table`], [`idx`], [`npy`], [`source`], [`row_file`] | readers of CSV, IDX and NumPy files; rows that stay on disk |
 //! | [`design`] | from columns to features, and back to the user's own scale |
-//! | [`regression`], [`linear`], [`softmax`], [`mlp`], [`study`] | the models, as targets of the engine; with a table |
+//! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the models, as targets of the engine; with a table |
+//! | [`densities`] | analytic densities with known answers, and their files |
 //! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | what a posterior says about rows |
 #![forbid(unsafe_code)]
 
-pub mod datasets;
+pub mod densities;
 pub mod design;
 pub mod draws;
 pub mod error;
+pub mod glm;
 pub mod idx;
 pub mod linear;
 pub mod loo;
-pub mod mlp;
 mod normal_equations;
 pub mod npy;
 pub mod observations;
 pub mod predict;
-mod prior;
+pub mod prior;
 pub mod regression;
 pub mod row_file;
 pub mod scores;
 pub mod softmax;
-mod source;
-pub mod splits;
+pub mod source;
 pub mod start;
 pub mod study;
 pub mod table;
@@ -36,7 +36,6 @@ pub use draws::{Draws, Inputs};
 pub use error::DataError;
 pub use linear::Linear;
 pub use loo::Loo;
-pub use mlp::Mlp;
 pub use observations::{Dataset, Observations};
 pub use predict::{Predictions, predict};
 pub use regression::{Kind, Regression};
@@ -44,3 +43,20 @@ pub use scores::{Scored, Scores, score};
 pub use softmax::Softmax;
 pub use study::{Memory, Study};
 pub use table::Table;
+
+/// The pages of the documentation whose examples use these models, so that they are compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/methods/ngvi.md")]
+    pub struct MethodsNgvi;
+    #[doc = include_str!("../../../docs/methods/vogn.md")]
+    pub struct MethodsVogn;
+    #[doc = include_str!("../../../docs/methods/mixture-draws.md")]
+    pub struct MethodsMixtureDraws;
+    #[doc = include_str!("../../../docs/targets.md")]
+    pub struct Targets;
+    #[doc = include_str!("../../../docs/reproducibility.md")]
+    pub struct Reproducibility;
+    #[doc = include_str!("../../../docs/errata.md")]
+    pub struct Errata;
+}

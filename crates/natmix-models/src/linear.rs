@@ -17,7 +17,7 @@
 //! | Gauss-Newton (the expected one) | `-prec X'UX` | 0 | `-2 sum u` |
 //!
 //! ```
-//! use natmix::targets::log_p_at;
+//! use natmix::target::log_p_at;
 //! use natmix_models::{Linear, Observations};
 //! let model = Linear::new(Observations::new(vec![1.0], 1, vec![2.0]).unwrap(), &[1.0], None).unwrap();
 //! let tau = std::f64::consts::TAU;
@@ -227,7 +227,7 @@ fn subtract_noise(sum: &mut [f64], shape: Shape, d: usize, crossed: &[f64], fact
 }
 
 /// Logarithm of the half-Cauchy density of `e^s` with its Jacobian, and its first two derivatives in `s`.
-pub(crate) fn noise_prior(s: f64) -> (f64, f64, f64) {
+pub fn noise_prior(s: f64) -> (f64, f64, f64) {
     let x = 2.0 * (s - NOISE_SCALE.ln());
     let softplus = x.max(0.0) + (-x.abs()).exp().ln_1p();
     // The share t / (1 + t) of t = (sigma / scale)^2.

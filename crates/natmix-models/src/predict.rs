@@ -22,8 +22,7 @@ use natmix::Error;
 use serde::Serialize;
 
 /// Levels of the quantiles, with the quantiles of the standard normal.
-pub(crate) const LEVELS: [(f64, f64); 3] =
-    [(0.05, -1.644_853_626_951_472_2), (0.5, 0.0), (0.95, 1.644_853_626_951_472_2)];
+pub const LEVELS: [(f64, f64); 3] = [(0.05, -1.644_853_626_951_472_2), (0.5, 0.0), (0.95, 1.644_853_626_951_472_2)];
 
 /// Predictions, one entry for each row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -181,20 +180,14 @@ fn moments(x: &[f64]) -> (f64, f64) {
     (mean, x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n)
 }
 
-pub(crate) fn entropy_of(probabilities: &[f64]) -> f64 {
+/// Entropy of probabilities, in nats.
+pub fn entropy_of(probabilities: &[f64]) -> f64 {
     probabilities.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum()
 }
 
 /// Quantile of the mixture of `N(eta_s, sigma_s^2)` with these weights, within about 1e-6 standard deviations: Newton's
 /// method, kept between the least and the largest quantile of the parts.
-pub(crate) fn quantile(
-    (level, normal): (f64, f64),
-    eta: &[f64],
-    sigma: &[f64],
-    weights: &[f64],
-    mean: f64,
-    sd: f64,
-) -> f64 {
+pub fn quantile((level, normal): (f64, f64), eta: &[f64], sigma: &[f64], weights: &[f64], mean: f64, sd: f64) -> f64 {
     let parts = eta.iter().zip(sigma).map(|(eta, sigma)| eta + sigma * normal);
     let (mut low, mut high) =
         parts.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));

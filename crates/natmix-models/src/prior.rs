@@ -1,5 +1,77 @@
-//! Gaussian priors on coefficients, as the engine's own regressions have them.
+//! Independent Gaussian priors `N(0, sd_j^2)` on coefficients: where every evaluation of a regression starts.
+//!
+//! ```
+//! use natmix_models::prior::spread;
+//! assert_eq!(spread(&[2.5], 3).unwrap(), [2.5; 3]);
+//! assert!(spread(&[2.5, -1.0], 2).is_err());
+//! ```
 
-pub(crate) use natmix::targets::prior::{Prior, spread, usable_sd};
+use natmix::Error;
+use natmix::target::{EvalOut, Points, Shape};
 
-pub(crate) const LOG_TAU: f64 = 1.837_877_066_409_345_5;
+/// `log(2 pi)`.
+pub const LOG_TAU: f64 = 1.837_877_066_409_345_5;
+
+/// Whether `sd` can be a standard deviation: a square that over- or underflows is no variance.
+pub fn usable_sd(sd: f64) -> bool {
+    sd > 0.0 && (sd * sd).is_normal() && (sd * sd).recip().is_normal()
+}
+
+/// Standard deviations from one number for all of `count` coefficients, or one for each.
+pub fn spread(prior_sd: &[f64], count: usize) -> Result<Vec<f64>, Error> {
+    let sd = if prior_sd.len() == 1 { vec![prior_sd[0]; count] } else { prior_sd.to_vec() };
+    if sd.len() != count || sd.iter().any(|sd| !usable_sd(*sd)) {
+        let problem = format!("prior sd needs 1 or {count} positive numbers with finite squares");
+        return Err(Error::InvalidInput(problem));
+    }
+    Ok(sd)
+}
+
+/// The prior of the first coordinates of a point; others have a prior elsewhere.
+#[derive(Clone, Debug)]
+pub struct Prior {
+    prec: Vec<f64>,
+    constant: f64,
+}
+
+impl Prior {
+    /// From standard deviations that [`spread`] has checked.
+    pub fn new(sd: &[f64]) -> Self {
+        Self {
+            prec: sd.iter().map(|sd| (sd * sd).recip()).collect(),
+            constant: sd.iter().map(|sd| -sd.ln() - 0.5 * LOG_TAU).sum(),
+        }
+    }
+
+    /// Number of coordinates that it covers.
+    pub fn dim(&self) -> usize {
+        self.prec.len()
+    }
+
+    /// Overwrites all results with those of the prior, which no minibatch rescales.
+    pub fn start(&self, z: Points<'_>, out: &mut EvalOut<'_>) {
+        let (d, n) = (z.dim(), z.len());
+        for (log_p, z) in out.log_p.iter_mut().zip(z.iter()) {
+            let quad: f64 = z.iter().zip(&self.prec).map(|(z, prec)| prec * z * z).sum();
+            *log_p = self.constant - 0.5 * quad;
+        }
+        if let Some(grad) = &mut out.grad {
+            grad.fill(0.0);
+            for (grad, z) in grad.chunks_exact_mut(d).zip(z.iter()) {
+                for ((g, z), prec) in grad.iter_mut().zip(z).zip(&self.prec) {
+                    *g = -prec * z;
+                }
+            }
+        }
+        if let Some(curv) = &mut out.curv {
+            curv.sums.fill(0.0);
+            let step = if curv.shape == Shape::Full { d + 1 } else { 1 };
+            // No points, no sums.
+            let sums = curv.sums.chunks_exact_mut(curv.shape.len(d)).zip(curv.weights.chunks_exact(n.max(1)));
+            for (sum, weights) in sums {
+                let total: f64 = weights.iter().sum();
+                sum.iter_mut().step_by(step).zip(&self.prec).for_each(|(s, prec)| *s = -prec * total);
+            }
+        }
+    }
+}

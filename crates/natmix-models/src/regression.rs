@@ -9,6 +9,7 @@
 //! assert_eq!(model.prior(), ["intercept ~ N(0, 25^2)", "age ~ N(0, 2.5^2)"]);
 //! ```
 
+use crate::glm::{Glm, Likelihood};
 use crate::linear::{Linear, NOISE_SCALE};
 use crate::observations::Dataset;
 use crate::prior::spread;
@@ -16,7 +17,6 @@ use crate::scores::spaced;
 use crate::softmax::Softmax;
 use natmix::Error;
 use natmix::target::Target;
-use natmix::targets::{Glm, Likelihood};
 use serde::{Deserialize, Serialize};
 
 /// Names of coefficients that one line of the prior's description spells out.

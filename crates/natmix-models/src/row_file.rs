@@ -22,9 +22,9 @@
 
 use crate::design::{EncodedRows, Encoding, OutcomeCheck, OutcomeKind, no_outcome};
 use crate::error::DataError;
+use crate::observations::{RowSource, Stored};
 use crate::table::{Origin, TableFile};
 use natmix::target::TargetError;
-use natmix::targets::{RowSource, Stored};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};

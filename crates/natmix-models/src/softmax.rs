@@ -11,7 +11,7 @@
 //! matrix is the same. In the empirical Fisher the row's number is `u ([y = c] - p_c)([y = c'] - p_c')`.
 //!
 //! ```
-//! use natmix::targets::log_p_at;
+//! use natmix::target::log_p_at;
 //! use natmix_models::{Observations, Softmax};
 //! let model = Softmax::new(Observations::new(vec![1.0], 1, vec![2.0]).unwrap(), 3, &[1.0]).unwrap();
 //! let expected = -std::f64::consts::TAU.ln() - 3f64.ln(); // two coefficients at zero, three equal classes

@@ -7,8 +7,10 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 /// A file open for reading, decompressed on the way.
-pub(crate) struct Source {
+pub struct Source {
+    /// The bytes, decompressed.
     pub reader: Box<dyn Read + Send>,
+    /// Whether the file is gzip.
     pub compressed: bool,
     /// Bytes on disk; none for pipes, which cannot be measured nor read twice.
     pub size: Option<u64>,
@@ -21,6 +23,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
+    /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let failed = |source| DataError::Io { file: path.into(), source };
         let mut file = File::open(path).map_err(failed)?;
@@ -46,7 +49,7 @@ impl Source {
 }
 
 /// An error while reading, in words that fit where it came from.
-pub(crate) fn read_error(file: &Path, compressed: bool, source: std::io::Error) -> DataError {
+pub fn read_error(file: &Path, compressed: bool, source: std::io::Error) -> DataError {
     use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     if compressed && matches!(source.kind(), InvalidData | InvalidInput | UnexpectedEof) {
         let problem = format!("the gzip data is damaged or cut short: {source} (copy or download the file again)");

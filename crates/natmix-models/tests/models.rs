@@ -3,8 +3,8 @@
 use natmix::diagnose::weigh_draws;
 use natmix::family::{Gaussian, Mixture};
 use natmix::psis::smooth;
+use natmix::target::log_p_at;
 use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
-use natmix::targets::log_p_at;
 use natmix::testing::{CheckOptions, check_target};
 use natmix::{Config, Method, Scratch, fit};
 use natmix_models::{

@@ -1,19 +1,15 @@
-//! What a fit is told and what it reports: its settings, `report.json`, the pictures and the page made from it, and the draws as a Zarr store.
+//! Pictures and the page of a fit, from its report, trace and draws.
+//!
+//! The plain types that a page is made from ([`Report`], [`Draws`], [`Formation`](formation::Formation)) are the input of this package
+//! and therefore live here: whoever fits fills them, and drawing depends on nothing that fits.
 #![forbid(unsafe_code)]
 
-pub mod describe;
 pub mod figure;
 mod figures;
 pub mod formation;
 pub mod html;
-pub mod networks;
 pub mod number;
 pub mod page;
-pub mod predictive;
-pub mod record;
-pub mod settings;
-pub mod summary;
-pub mod zarr;
 
 use serde::{Deserialize, Serialize};
 

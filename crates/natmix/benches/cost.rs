@@ -7,8 +7,8 @@
 
 use natmix::family::{Covariances, Mixture};
 use natmix::observe::{Iteration, Observer, Progress};
-use natmix::targets::StudentMixture;
 use natmix::{Config, Error, Fit};
+use natmix_models::densities::StudentMixture;
 use std::ops::ControlFlow;
 use std::time::Instant;
 

@@ -8,8 +8,8 @@
 
 use natmix::estimate::{Estimator, Moments, moments_from};
 use natmix::family::{Full, Gaussian, Mixture, Precision};
+use natmix::target::ClosureTarget;
 use natmix::target::Target;
-use natmix::targets::ClosureTarget;
 
 const DRAWS: usize = 40;
 const REPEATS: u64 = 400;

@@ -3,8 +3,8 @@
 //! `cargo run --release --example custom_observer`
 
 use natmix::observe::{Iteration, Observer, Progress};
-use natmix::targets::Funnel;
 use natmix::{Config, Error, Fit};
+use natmix_models::densities::Funnel;
 use std::ops::ControlFlow;
 
 /// Stops once the ELBO has not risen for `patience` iterations.

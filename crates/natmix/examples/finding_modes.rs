@@ -5,7 +5,7 @@
 use natmix::autodiff::{AutoDiff, Density, Real, log_sum_exp};
 use natmix::family::{Gaussian, Mixture};
 use natmix::observe::{Iteration, Observer};
-use natmix::targets::log_p_at;
+use natmix::target::log_p_at;
 use natmix::{Config, Error, Fit};
 use std::fmt::Write;
 use std::ops::ControlFlow;

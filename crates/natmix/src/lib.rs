@@ -5,7 +5,7 @@
 //! Variational Inference with Gaussian Mixture Models" is a combination of small parts, chosen by name.
 //!
 //! ```
-//! use natmix::targets::ClosureTarget;
+//! use natmix::target::ClosureTarget;
 //! use natmix::{fit, Config};
 //!
 //! // Two modes of equal weight, at -2 and 2.
@@ -28,7 +28,7 @@
 //! # Map
 //! | module | what it holds |
 //! |---|---|
-//! | [`target`], [`targets`], [`autodiff`], [`transform`] | what is inferred: the trait, built-in ones, derivatives, constraints |
+//! | [`target`], [`autodiff`], [`transform`] | what is inferred: the trait, closures, derivatives, constraints |
 //! | [`family`] | Gaussians and mixtures |
 //! | [`draws`] | where points come from |
 //! | [`estimate`] | from points to moments; the entropy trick |
@@ -65,7 +65,6 @@ pub mod state;
 mod step;
 pub mod stop;
 pub mod target;
-pub mod targets;
 pub mod testing;
 pub mod transform;
 mod workspace;
@@ -101,14 +100,8 @@ mod pages {
     pub struct Automatic;
     #[doc = include_str!("../../../docs/methods/bbvi.md")]
     pub struct MethodsBbvi;
-    #[doc = include_str!("../../../docs/methods/ngvi.md")]
-    pub struct MethodsNgvi;
     #[doc = include_str!("../../../docs/methods/von.md")]
     pub struct MethodsVon;
-    #[doc = include_str!("../../../docs/methods/vogn.md")]
-    pub struct MethodsVogn;
-    #[doc = include_str!("../../../docs/methods/mixture-draws.md")]
-    pub struct MethodsMixtureDraws;
     #[doc = include_str!("../../../docs/methods/component-draws.md")]
     pub struct MethodsComponentDraws;
     #[doc = include_str!("../../../docs/draw-plans.md")]
@@ -119,14 +112,8 @@ mod pages {
     pub struct Rules;
     #[doc = include_str!("../../../docs/diagnostics.md")]
     pub struct Diagnostics;
-    #[doc = include_str!("../../../docs/targets.md")]
-    pub struct Targets;
-    #[doc = include_str!("../../../docs/reproducibility.md")]
-    pub struct Reproducibility;
     #[doc = include_str!("../../../docs/files.md")]
     pub struct Files;
-    #[doc = include_str!("../../../docs/errata.md")]
-    pub struct Errata;
     #[doc = include_str!("../../../docs/README.md")]
     pub struct Readme;
 }

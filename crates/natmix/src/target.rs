@@ -31,6 +31,12 @@
 //! assert_eq!(log_p[0], -4.5);
 //! ```
 
+pub mod closure;
+pub mod pointwise;
+
+pub use closure::{ClosureTarget, ClosureValue};
+pub use pointwise::log_p_at;
+
 use crate::workspace::Scratch;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use natmix::testing::{check_target, CheckOptions};
-//! use natmix::targets::ClosureTarget;
+//! use natmix::target::ClosureTarget;
 //! let wrong = ClosureTarget::new(1, |z: &[f64], grad: Option<&mut [f64]>| {
 //!     if let Some(grad) = grad { grad[0] = z[0]; }      // the sign is wrong
 //!     -0.5 * z[0] * z[0]

@@ -6,9 +6,10 @@
 use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
 use natmix::observe::{Iteration, Observer};
 use natmix::rule::Rule;
+use natmix::target::{ClosureTarget, log_p_at};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use natmix::targets::{ClosureTarget, Glm, Likelihood, log_p_at};
 use natmix::{Config, Error, Fit, Fitted, Method, Scratch, fit};
+use natmix_models::glm::{Glm, Likelihood};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -10,8 +10,8 @@ use natmix::estimate::{Estimator, Trick};
 use natmix::family::Gaussian;
 use natmix::observe::{Iteration, Progress};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use natmix::targets::Glm;
 use natmix::{Config, Fit, Method, Scratch};
+use natmix_models::glm::Glm;
 use regression::{DIM, Regression, settings};
 use std::sync::Mutex;
 

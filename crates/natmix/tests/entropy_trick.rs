@@ -8,7 +8,7 @@ use natmix::estimate::{Estimator, Trick, moments_from};
 use natmix::family::{Gaussian, Mixture};
 use natmix::observe::Trace;
 use natmix::rule::{Rule, WeightRule};
-use natmix::targets::ClosureTarget;
+use natmix::target::ClosureTarget;
 use natmix::{Config, Fit, Method};
 
 /// `log p = 0` everywhere: what is left of b is the entropy.

@@ -9,8 +9,8 @@ use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
 use natmix::observe::Trace;
 use natmix::rule::{Rule, WeightRule};
 use natmix::target::{Curvature, EvalOut, Points, Rows, Shape, Target, TargetError};
-use natmix::targets::StudentMixture;
 use natmix::{Config, Fit, Method, Scratch, Source};
+use natmix_models::densities::StudentMixture;
 
 /// Never stops early: runs are compared iteration by iteration.
 fn fixed(method: Method, iterations: u64) -> Config {

@@ -10,8 +10,8 @@ use natmix::Scratch;
 use natmix::estimate::{Estimator, moments_from};
 use natmix::family::{Gaussian, Mixture};
 use natmix::rule::{improved, plain, trust_region, weights};
+use natmix::target::ClosureTarget;
 use natmix::target::{EvalOut, Points, Rows, Shape, Target};
-use natmix::targets::ClosureTarget;
 
 const NUMERICAL: f64 = 1e-6;
 /// Length of a difference, to be extrapolated.

@@ -7,8 +7,8 @@ use natmix::draws::Plan;
 use natmix::estimate::Estimator;
 use natmix::observe::Trace;
 use natmix::target::Shape;
-use natmix::targets::{Glm, Likelihood};
 use natmix::{Config, Fit, Method};
+use natmix_models::glm::{Glm, Likelihood};
 
 fn regression() -> Glm {
     let (rows, d) = (700, 5);

@@ -1,7 +1,7 @@
 //! A target that wants all points of an iteration at once gets them so, and the same bits come out.
 
+use natmix::target::ClosureTarget;
 use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target, TargetError};
-use natmix::targets::ClosureTarget;
 use natmix::{Config, Method, Scratch, fit};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Which experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Experiment {
+pub enum Which {
     /// A small network on built-in data, 1 to 5 components; the same as `natmix demo`
     DecisionBoundaries,
     /// 784-100-100-10 on MNIST, against Fashion-MNIST, beside plain networks
@@ -36,7 +36,7 @@ pub enum Covariance {
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
     /// Experiment
-    pub experiment: Experiment,
+    pub experiment: Which,
     /// Settings
     #[arg(long, value_enum, default_value_t = Protocol::Default)]
     pub protocol: Protocol,

@@ -1,15 +1,8 @@
 //! `natmix fit`: from settings to files.
 
 use crate::args::FitArgs;
-use crate::film::{self, Filming};
-use crate::folder::{self, Folder};
-use crate::problem::Problem;
+use crate::output;
 use crate::progress::Bar;
-use crate::report::describe::Subject;
-use crate::report::formation::Formation;
-use crate::report::predictive::Predictive;
-use crate::report::record::{Record, read_trace};
-use crate::report::{Report, summary};
 use crate::settings::{self, ModelKind, Settings, as_option};
 use anyhow::{Context, Result, bail};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
@@ -18,7 +11,16 @@ use natmix::observe::{Cancel, Observer, TraceRow, TraceWriter};
 use natmix::save::Posterior;
 use natmix::stop::StopReason;
 use natmix::{Fit, Fitted};
+use natmix_app::describe::Subject;
+use natmix_app::film::{self, Filming};
+use natmix_app::folder::{self, Folder};
+use natmix_app::predictive::Predictive;
+use natmix_app::problem::Problem;
+use natmix_app::record::{Record, files, read_trace};
+use natmix_app::summary;
 use natmix_models::start::from_sample;
+use natmix_report::Report;
+use natmix_report::formation::Formation;
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{LineWriter, Write};
@@ -28,14 +30,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Iterations between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 100;
-/// Names of the files in the folder of a fit.
-pub mod files {
-    pub use crate::report::record::files::{DRAWS, FRAMES, POSTERIOR, REPORT, TRACE};
-    pub const CHECKPOINT: &str = "checkpoint.safetensors";
-    /// Folder of what is not complete yet.
-    pub const STAGE: &str = ".part";
-}
-
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let settings = settings::resolve(args)?;
@@ -145,9 +139,9 @@ fn fit_into(
     }
 
     if args.json {
-        folder::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+        output::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     } else if !args.quiet {
-        folder::print(&text(&report, &settings.out))?;
+        output::print(&text(&report, &settings.out))?;
     }
     Ok(match (interrupted, report.verdict.trusted) {
         (true, _) => ExitCode::from(130),

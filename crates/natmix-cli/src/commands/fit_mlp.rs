@@ -1,21 +1,22 @@
 //! `natmix fit mlp`: a network from data to files. Trained with VOGN, IVON or Adam; small ones also with the engine's methods.
 
-use super::fit::{files, stop_on_signal, text};
+use super::fit::{stop_on_signal, text};
 use crate::args::FitArgs;
-use crate::folder::{self, Folder};
+use crate::output;
 use crate::progress::{Bar, EpochBar};
-use crate::report::Report;
-use crate::report::networks::data::Data;
-use crate::report::networks::engine;
-use crate::report::networks::found::Found;
-use crate::report::networks::train::{Training, optimiser};
-use crate::report::networks::training::EpochRow;
-use crate::report::record::read_trace;
 use crate::settings::{Settings, as_option};
 use anyhow::{Context, Result, bail};
 use natmix::Fit;
 use natmix::observe::{Cancel, TraceWriter};
-use natmix_models::mlp::train::{TrainConfig, TrainState, with_threads};
+use natmix_app::folder::{self, Folder};
+use natmix_app::networks::data::Data;
+use natmix_app::networks::engine;
+use natmix_app::networks::found::Found;
+use natmix_app::networks::train::{Training, optimiser};
+use natmix_app::record::{files, read_trace};
+use natmix_nets::train::{TrainConfig, TrainState, with_threads};
+use natmix_nets::training::EpochRow;
+use natmix_report::Report;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
@@ -52,15 +53,15 @@ fn fit_into(out: &Folder, args: &FitArgs, settings: &Settings, data: &Data) -> R
     record.save_beside_trace(out.stage(), None)?;
     let report = record.report;
     out.publish()?;
-    crate::film::remove_stale(out);
+    natmix_app::film::remove_stale(out);
     if !interrupted {
         // That of an earlier, interrupted run: its results are replaced.
         let _ = std::fs::remove_file(out.path(CHECKPOINT));
     }
     if args.json {
-        folder::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+        output::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     } else if !args.quiet {
-        folder::print(&(text(&report, &settings.out) + &figures(&report)))?;
+        output::print(&(text(&report, &settings.out) + &figures(&report)))?;
     }
     Ok(match (interrupted, report.verdict.trusted) {
         (true, _) => ExitCode::from(130),

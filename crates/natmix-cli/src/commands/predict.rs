@@ -1,15 +1,16 @@
 //! `natmix predict`: one line for each new row.
 
-use super::fit::files;
 use super::sample::{check_count, write_csv};
 use crate::args::PredictArgs;
-use crate::folder;
-use crate::report::networks::data::Memory as NetworkMemory;
-use crate::report::networks::prediction;
+use crate::output;
 use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
-use natmix_models::mlp::predict::Averaging;
+use natmix_app::folder;
+use natmix_app::networks::data::Memory as NetworkMemory;
+use natmix_app::networks::prediction;
+use natmix_app::record::files;
 use natmix_models::{Draws, Inputs, Memory, Predictions, predict};
+use natmix_nets::predict::Averaging;
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -77,7 +78,7 @@ fn of_network(args: &PredictArgs, posterior: &Posterior) -> Result<ExitCode> {
 fn write(args: &PredictArgs, names: &[String], values: &[f64]) -> Result<ExitCode> {
     match &args.out {
         Some(path) => folder::write_whole(path, |file| write_csv(file, names, values))?,
-        None => folder::printed(write_csv(std::io::stdout().lock(), names, values))?,
+        None => output::printed(write_csv(std::io::stdout().lock(), names, values))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,12 @@
 //! `natmix report`: the page again, from what a fit saved.
 
-use super::fit::files;
 use crate::args::ReportArgs;
-use crate::folder::{self, Folder};
-use crate::report::page;
-use crate::report::record::{read_draws, read_frames, read_report, read_trace};
+use crate::output;
 use anyhow::{Context, Result};
+use natmix_app::folder::Folder;
+use natmix_app::record::files;
+use natmix_app::record::{read_draws, read_frames, read_report, read_trace};
+use natmix_report::page;
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -27,6 +28,6 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         out.discard();
     }
     written?;
-    folder::print(&format!("{}\n", dir.join("report.html").display()))?;
+    output::print(&format!("{}\n", dir.join("report.html").display()))?;
     Ok(ExitCode::SUCCESS)
 }

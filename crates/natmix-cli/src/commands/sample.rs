@@ -1,15 +1,16 @@
 //! `natmix sample`: draws of a saved posterior on the parameters' own scale.
 
-use super::fit::files;
 use crate::args::SampleArgs;
-use crate::folder;
-use crate::problem::Problem;
+use crate::output;
 use crate::settings::Settings;
 use anyhow::{Context, Result, bail};
 use natmix::save::Posterior;
 use natmix::target::Target;
-use natmix::targets::Spec;
+use natmix_app::folder;
+use natmix_app::problem::Problem;
+use natmix_app::record::files;
 use natmix_models::Memory;
+use natmix_models::densities::Spec;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -55,7 +56,7 @@ pub fn run(args: &SampleArgs) -> Result<ExitCode> {
             folder::write_whole(path, write)?;
         }
         Some(path) => folder::write_whole(path, |file| write_csv(file, names, &values))?,
-        None => folder::printed(write_csv(std::io::stdout().lock(), names, &values))?,
+        None => output::printed(write_csv(std::io::stdout().lock(), names, &values))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! Settings of networks on the command line.
 
 use crate::args::mlp::MlpArgs;
-pub use natmix_report::settings::mlp::{MlpSettings, Run};
+pub use natmix_app::settings::mlp::MlpSettings;
 
 /// Flags win.
 pub fn take(settings: &mut MlpSettings, args: &MlpArgs) {

@@ -93,7 +93,7 @@ pub fn data(name: &str) -> Option<PathBuf> {
 }
 
 /// A logistic regression with the columns as they are and prior N(0, 10^2).
-pub fn logistic(path: &std::path::Path) -> natmix::targets::Glm {
+pub fn logistic(path: &std::path::Path) -> natmix_models::glm::Glm {
     let text = std::fs::read_to_string(path).expect("a readable design");
     let (mut x, mut y, mut d) = (Vec::new(), Vec::new(), 0);
     for line in text.lines().skip(1) {
@@ -102,5 +102,5 @@ pub fn logistic(path: &std::path::Path) -> natmix::targets::Glm {
         y.push(row[0]);
         x.extend_from_slice(&row[1..]);
     }
-    natmix::targets::Glm::new(natmix::targets::Likelihood::Bernoulli, &x, d, y, &[10.0]).expect("a valid design")
+    natmix_models::glm::Glm::new(natmix_models::glm::Likelihood::Bernoulli, &x, d, y, &[10.0]).expect("a valid design")
 }

@@ -10,8 +10,9 @@
 use natmix::family::{Diag, Full, Gaussian, Mixture, Precision};
 use natmix::observe::{Iteration, Observer};
 use natmix::target::Shape;
-use natmix::targets::{Glm, Likelihood, log_p_at};
+use natmix::target::log_p_at;
 use natmix::{Config, Error, Fit, Method};
+use natmix_models::glm::{Glm, Likelihood};
 use std::ops::ControlFlow;
 
 /// Coefficients of the regression.

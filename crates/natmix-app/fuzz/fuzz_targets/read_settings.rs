@@ -1,0 +1,23 @@
+//! Arbitrary text is refused, or makes settings that are the same once written and read again, and an engine's or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use natmix::choices::About;
+use natmix_app::settings::Settings;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(settings) = toml::from_str::<Settings>(text) else { return };
+    let written = toml::to_string_pretty(&settings).expect("settings can be written");
+    let mut again: Settings = toml::from_str(&written).expect("what was written can be read");
+    // What changes no result is not written.
+    (again.out, again.threads, again.stream) = (settings.out.clone(), settings.threads, settings.stream);
+    again.trace_frames = settings.trace_frames;
+    // A NaN is no equal of itself.
+    if !format!("{settings:?}").contains("NaN") {
+        assert_eq!(again, settings);
+    }
+    for (dim, rows) in [(1, None), (500, Some(1000))] {
+        let _ = settings.engine(&About { dim, rows, ..About::default() });
+    }
+});

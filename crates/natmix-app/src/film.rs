@@ -1,0 +1,49 @@
+//! `--trace-frames`: from an observer of the run to how the mixture formed.
+
+use crate::folder::Folder;
+use crate::problem::Problem;
+use crate::record::files;
+use crate::record::read_frames;
+use crate::settings::Settings;
+use anyhow::Result;
+use natmix::Fitted;
+use natmix::observe::{Film, Frame};
+use natmix_report::formation::Formation;
+
+/// A film in the making.
+pub struct Filming {
+    /// Watches the run.
+    pub film: Film,
+    /// What an interrupted run has left that this one goes on from.
+    earlier: Option<Formation>,
+    most: usize,
+}
+
+impl Filming {
+    /// None if nobody asked for it.
+    pub fn new(settings: &Settings, out: &Folder, resumed: bool) -> Result<Option<Self>> {
+        let Some(most) = settings.trace_frames else { return Ok(None) };
+        // A killed run has left a checkpoint but no frames: those in the folder are of a run before it.
+        let killed = out.staged(files::CHECKPOINT).exists();
+        let earlier = if resumed && !killed { read_frames(&settings.out)? } else { None };
+        Ok(Some(Self { film: Film::new(most), earlier, most }))
+    }
+
+    /// Adds the result to what was seen. `before` counts evaluations ahead of the run.
+    pub fn finish(self, problem: &Problem, fitted: &Fitted, before: u64) -> Formation {
+        let mut frames = self.film.into_frames();
+        frames.iter_mut().for_each(|frame| frame.evals += before);
+        let last = Frame {
+            iteration: fitted.iterations,
+            evals: fitted.evals,
+            elbo: fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |diagnostics| diagnostics.elbo.mean),
+            mixture: fitted.mixture.clone(),
+        };
+        Formation::new(problem.target(), &frames, &last, self.earlier, self.most)
+    }
+}
+
+/// Removes the frames of an earlier run, whose results have been replaced by those of one without frames.
+pub fn remove_stale(out: &Folder) {
+    let _ = std::fs::remove_file(out.path(files::FRAMES));
+}

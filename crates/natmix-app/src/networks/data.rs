@@ -1,0 +1,289 @@
+//! Rows for a network: images from a folder of IDX files, or a table.
+
+use crate::settings::Settings;
+use natmix::Error;
+use natmix_models::idx::{ImageFolder, ImageSet};
+use natmix_models::study::StudyError;
+use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Table};
+use natmix_nets::{Examples, Likelihood, Network};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Hidden layers by default.
+const FOR_IMAGES: &[usize] = &[100, 100];
+const FOR_TABLES: &[usize] = &[50];
+
+/// How data become inputs of a network; kept with the posterior.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Input {
+    /// Images of one size; pixels from 0 to 1, then centred and scaled by the training set's mean and standard deviation.
+    Images {
+        /// Rows of pixels.
+        height: usize,
+        /// Pixels in a row.
+        width: usize,
+        /// Mean of all pixels.
+        mean: f64,
+        /// Their standard deviation.
+        sd: f64,
+    },
+    /// Columns of a table.
+    Table {
+        /// How columns became features.
+        encoding: Encoding,
+    },
+}
+
+/// What a posterior must remember to predict.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The network.
+    pub network: Network,
+    /// How data become inputs.
+    pub input: Input,
+    /// Whether components are points, as those of plain networks are.
+    pub points: bool,
+}
+
+/// Everything that a network is trained and judged on.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// The network.
+    pub network: Network,
+    /// How data become inputs.
+    pub input: Input,
+    /// Rows to train on.
+    pub train: Examples,
+    /// Rows to test with.
+    pub test: Option<Examples>,
+    /// Rows of another kind.
+    pub ood: Option<Examples>,
+    /// Names of the features.
+    pub names: Vec<String>,
+    /// One line for people.
+    pub summary: String,
+    /// What was odd about the data, but no error.
+    pub warnings: Vec<String>,
+}
+
+impl Data {
+    /// Reads and checks everything that the settings name.
+    pub fn load(settings: &Settings) -> Result<Self, StudyError> {
+        let Some(path) = settings.data.as_deref() else {
+            return refuse("mlp needs --data, a table or a folder of images");
+        };
+        if path.is_dir() {
+            return Self::images(path, settings);
+        }
+        let table = Table::read(path, &settings.categorical)?;
+        let mut data = Self::of_table(table, settings, Some(&name_of(path)))?;
+        data.test = settings.test.as_deref().map(|path| data.input.read(path, true)).transpose()?;
+        data.ood = settings.mlp.ood.as_deref().map(|path| data.input.read(path, false)).transpose()?;
+        data.checked()
+    }
+
+    fn images(path: &Path, settings: &Settings) -> Result<Self, StudyError> {
+        let folder = ImageFolder::read(path)?;
+        let classes = 1 + folder.train.labels.iter().copied().max().unwrap_or(0) as usize;
+        if !matches!(settings.mlp.likelihood.as_deref(), None | Some("categorical")) {
+            return refuse("labels of images are classes: --likelihood categorical");
+        }
+        let count = folder.train.pixels.len() as f64;
+        let (sum, squares) =
+            folder.train.pixels.iter().fold((0_u64, 0_u64), |(sum, squares), p| {
+                (sum + u64::from(*p), squares + u64::from(*p) * u64::from(*p))
+            });
+        let mean = sum as f64 / count;
+        let sd = (squares as f64 / count - mean * mean).max(0.0).sqrt();
+        let input = Input::Images {
+            height: folder.train.height,
+            width: folder.train.width,
+            mean: mean / 255.0,
+            sd: if sd > 0.0 { sd / 255.0 } else { 1.0 },
+        };
+        let hidden = settings.mlp.hidden.as_deref().unwrap_or(FOR_IMAGES);
+        let size = folder.train.height * folder.train.width;
+        let network = Network::new(
+            size,
+            hidden,
+            settings.mlp.activation()?,
+            Likelihood::Categorical { classes: classes.max(2) },
+        )?;
+        let train = input.images(&folder.train, true)?;
+        let test = match (&settings.test, &folder.test) {
+            (Some(path), _) => Some(input.read(path, true)?),
+            (None, Some(test)) => Some(input.images(test, true)?),
+            (None, None) => None,
+        };
+        let ood = settings.mlp.ood.as_deref().map(|path| input.read(path, false)).transpose()?;
+        let names = (0..size).map(|i| format!("p{}_{}", i / folder.train.width, i % folder.train.width)).collect();
+        let summary = format!("images in {}, {} to train on", name_of(path), train.rows());
+        Self { network, input, train, test, ood, names, summary, warnings: Vec::new() }.checked()
+    }
+
+    /// From a table that is in memory; `file` is where it came from.
+    pub fn of_table(table: Table, settings: &Settings, file: Option<&str>) -> Result<Self, StudyError> {
+        let Some(outcome) = settings.outcome.clone() else { return refuse("mlp needs --outcome COL with a table") };
+        let given = settings.mlp.likelihood.as_deref();
+        let likelihood = match given {
+            Some(name) => name.to_owned(),
+            None => guess(&table, &outcome),
+        };
+        let options = DesignOptions {
+            outcome: Some(outcome.clone()),
+            standardize: settings.standardize,
+            standardize_outcome: settings.standardize && likelihood == "gaussian",
+            // Units have biases of their own; the column goes out again below, but it lets features be centred.
+            intercept: true,
+            ..DesignOptions::default()
+        };
+        if settings.offset.is_some() || settings.exposure.is_some() || settings.weights.is_some() {
+            return refuse("mlp takes no --offset, --exposure or --weights");
+        }
+        let Design { names, dim, rows, x, outcome: y, encoding, warnings, .. } = Design::new(table, &options)?;
+        if dim < 2 {
+            let file = file.unwrap_or("the table");
+            return refuse(format!("{file} has no column beside `{outcome}`: there is nothing to learn from"));
+        }
+        let likelihood = match &likelihood[..] {
+            "bernoulli" => Likelihood::Bernoulli,
+            "gaussian" => Likelihood::Gaussian,
+            "categorical" => Likelihood::Categorical {
+                classes: match encoding.outcome.as_ref().and_then(|o| o.levels.as_ref()) {
+                    Some(levels) => levels.len().max(2),
+                    None => 2.max(1 + y.iter().copied().fold(0.0, f64::max).min(1e6) as usize),
+                },
+            },
+            other => {
+                let problem = format!("{other} is not one of bernoulli, categorical, gaussian");
+                return Err(Error::Config { setting: "likelihood", problem }.into());
+            }
+        };
+        let hidden = settings.mlp.hidden.as_deref().unwrap_or(FOR_TABLES);
+        let network = Network::new(dim - 1, hidden, settings.mlp.activation()?, likelihood)?;
+        let input = Input::Table { encoding };
+        let file = file.map_or_else(String::new, |file| format!(" in {file}"));
+        Self {
+            network,
+            train: Examples::new(without_intercept(&x, dim), dim - 1, y.iter().map(|y| *y as f32).collect())?,
+            input,
+            test: None,
+            ood: None,
+            names: names[1..].to_vec(),
+            summary: format!("`{outcome}`{file}, {rows} rows"),
+            warnings,
+        }
+        .checked()
+    }
+
+    /// One line about the network and its data.
+    pub fn describe(&self) -> String {
+        format!("a network {} on {}", self.network, self.summary)
+    }
+
+    fn checked(self) -> Result<Self, StudyError> {
+        let misfit = |what: &str, error: Error| Error::InvalidInput(format!("{what} do not fit: {error}"));
+        self.train.check(&self.network).map_err(|error| misfit("the data to train on", error))?;
+        if let Some(test) = &self.test {
+            test.check(&self.network).map_err(|error| misfit("the data to test with", error))?;
+        }
+        Ok(self)
+    }
+}
+
+impl Input {
+    /// Reads rows that are to be predicted. Without `outcome` there need be none, and zeros stand for them.
+    pub fn read(&self, path: &Path, outcome: bool) -> Result<Examples, StudyError> {
+        match self {
+            Input::Images { .. } => {
+                let folder = ImageFolder::read(path)?;
+                self.images(&folder.test.unwrap_or(folder.train), outcome)
+            }
+            Input::Table { encoding } => {
+                let rows = encoding.read(path)?;
+                rows.refuse_extra_columns()?;
+                if outcome && rows.outcome.is_none() {
+                    return refuse(format!("{} has no outcome to score predictions on", path.display()));
+                }
+                Ok(examples(rows, outcome)?)
+            }
+        }
+    }
+
+    /// Rows of a table in memory, to be predicted.
+    pub fn encode(&self, table: Table) -> Result<Examples, StudyError> {
+        match self {
+            Input::Images { .. } => refuse("the network was trained on images, not on a table"),
+            Input::Table { encoding } => Ok(examples(encoding.encode(table)?, false)?),
+        }
+    }
+
+    fn images(&self, set: &ImageSet, outcome: bool) -> Result<Examples, StudyError> {
+        let Input::Images { height, width, mean, sd } = self else {
+            return refuse("the network was not trained on images");
+        };
+        if (set.height, set.width) != (*height, *width) {
+            let (h, w) = (set.height, set.width);
+            let file = set.file.display();
+            return refuse(format!("{file}: images of {h} x {w} pixels for a network of {height} x {width}"));
+        }
+        // 256 pixels there are: no division for each.
+        let values: Vec<f32> = (0..256).map(|p| ((f64::from(p) / 255.0 - mean) / sd) as f32).collect();
+        let x = set.pixels.iter().map(|p| values[usize::from(*p)]).collect();
+        let y = set.labels.iter().map(|label| if outcome { f32::from(*label) } else { 0.0 }).collect();
+        Ok(Examples::new(x, height * width, y)?)
+    }
+
+    /// Names of classes, if the outcome has any.
+    pub fn levels(&self) -> Option<&[String]> {
+        match self {
+            Input::Table { encoding } => encoding.outcome.as_ref()?.levels.as_deref(),
+            Input::Images { .. } => None,
+        }
+    }
+
+    /// Centre and scale of a real outcome.
+    pub fn outcome_scale(&self) -> (f64, f64) {
+        match self {
+            Input::Table { encoding } => encoding.outcome.as_ref().map_or((0.0, 1.0), |o| (o.centre, o.scale)),
+            Input::Images { .. } => (0.0, 1.0),
+        }
+    }
+}
+
+/// Encoded rows as a network takes them; zeros stand for outcomes that are not wanted.
+fn examples(rows: EncodedRows, outcome: bool) -> Result<Examples, Error> {
+    let y = match rows.outcome {
+        Some(y) if outcome => y.iter().map(|y| *y as f32).collect(),
+        _ => vec![0.0; rows.rows],
+    };
+    Examples::new(without_intercept(&rows.x, rows.dim), rows.dim - 1, y)
+}
+
+fn refuse<T>(problem: impl Into<String>) -> Result<T, StudyError> {
+    Err(Error::InvalidInput(problem.into()).into())
+}
+
+/// The features without the column of ones that comes first.
+fn without_intercept(x: &[f64], dim: usize) -> Vec<f32> {
+    x.chunks_exact(dim).flat_map(|row| row[1..].iter().map(|x| *x as f32)).collect()
+}
+
+/// Levels are classes, 0 and 1 two of them, anything else is a number.
+fn guess(table: &Table, outcome: &str) -> String {
+    let Some(column) = table.names.iter().position(|name| name == outcome) else { return "gaussian".into() };
+    let values = || table.values.iter().skip(column).step_by(table.names.len().max(1));
+    if table.levels.contains_key(&column) {
+        "categorical"
+    } else if values().all(|y| *y == 0.0 || *y == 1.0) {
+        "bernoulli"
+    } else {
+        "gaussian"
+    }
+    .into()
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}

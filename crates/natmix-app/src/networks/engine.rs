@@ -1,0 +1,76 @@
+//! Small networks as targets of the engine: any method, full covariance included.
+
+use super::data::Data;
+use super::train::{components, train_config};
+use crate::settings::Settings;
+use natmix::choices::About;
+use natmix::family::{Gaussian, Mixture};
+use natmix::target::Target;
+use natmix::{Config, Error};
+use natmix_models::Observations;
+use natmix_nets::Mlp;
+use natmix_nets::train::Optimiser;
+
+/// Weights that the engine may fit.
+const MOST_WEIGHTS: usize = 5_000;
+/// Spread of the places where components start, and the share of it that is each one's own.
+const START_SPREAD: f64 = 0.7;
+const OWN_SHARE: f64 = 0.4;
+
+/// The network as a target: its weights given its data.
+pub fn target(settings: &Settings, data: &Data) -> Result<Mlp, Error> {
+    let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect();
+    let rows = Observations::new(wide(data.train.x()), data.network.inputs(), wide(data.train.outcome()))?;
+    Mlp::new(data.network.clone(), rows.with_names(data.names.clone())?, &prior_sd(settings, data)?)
+}
+
+/// The engine's settings for such a target, and a start.
+pub fn prepare(settings: &Settings, target: &Mlp) -> Result<(Config, Mixture), Error> {
+    let weights = target.dim();
+    if weights > MOST_WEIGHTS {
+        let problem = format!("{weights} weights are too many for {}: use vogn, ivon or adam", settings.method);
+        return Err(Error::Config { setting: "method", problem });
+    }
+    let spread = settings.init_sd.as_ref().and_then(|sd| sd.first().copied()).unwrap_or(START_SPREAD);
+    let about = About { dim: weights, rows: target.num_rows(), init: (&[0.0], &[spread]), ..About::default() };
+    let mut config = settings.engine(&about)?;
+    config.components = components(settings)?;
+    // Hidden units are interchangeable: at the centre nothing tells them apart.
+    let start = random_start(config.components, config.covariance, weights, spread, settings.seed)?;
+    Ok((config, start))
+}
+
+/// Components at random places.
+pub fn random_start(
+    components: usize,
+    shape: natmix::target::Shape,
+    dim: usize,
+    spread: f64,
+    seed: u64,
+) -> Result<Mixture, Error> {
+    let means = Mixture::single(Gaussian::isotropic(vec![0.0; dim], spread)).sample(components, seed);
+    let prec = (OWN_SHARE * spread).powi(-2);
+    let parts = means.chunks_exact(dim).map(|mean| {
+        let precision = match shape {
+            natmix::target::Shape::Diag => {
+                natmix::family::Diag::new(vec![prec; dim]).map(natmix::family::Precision::Diag)
+            }
+            natmix::target::Shape::Full => {
+                let mut entries = vec![0.0; dim * dim];
+                entries.iter_mut().step_by(dim + 1).for_each(|s| *s = prec);
+                natmix::family::Precision::from_matrix(dim, entries)
+            }
+        };
+        precision
+            .map(|precision| Gaussian::new(mean.to_vec(), precision))
+            .map_err(|_| Error::Config { setting: "init_sd", problem: format!("{spread} is not usable") })
+    });
+    Mixture::new(&vec![1.0; components], parts.collect::<Result<_, Error>>()?)
+}
+
+/// Prior standard deviation of every weight: that of training, or as given.
+fn prior_sd(settings: &Settings, data: &Data) -> Result<Vec<f64>, Error> {
+    let config = train_config(settings, data, Optimiser::Vogn, &data.train)?;
+    let layers = data.network.layers().iter().zip(&config.prior_precision);
+    Ok(layers.flat_map(|(layer, prior)| std::iter::repeat_n(prior.sqrt().recip(), layer.end() - layer.start)).collect())
+}

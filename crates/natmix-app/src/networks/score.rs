@@ -1,0 +1,88 @@
+//! How good the predictions of a network are, on rows with outcomes and against rows of another kind.
+
+use super::data::Input;
+use natmix::Error;
+use natmix::family::Mixture;
+use natmix_models::Predictions;
+use natmix_models::scores::{
+    auroc, brier, brier_of_classes, calibration, confidences, ece, fpr_at, residuals, rmse, roc,
+};
+use natmix_nets::predict::{Averaging, NetworkPredictions, predict};
+use natmix_nets::{Examples, Network};
+use natmix_report::{Ood, Scores};
+
+/// Predicts rows and scores the predictions, in the outcome's own units.
+pub fn score(
+    network: &Network,
+    input: &Input,
+    q: &Mixture,
+    rows: &Examples,
+    averaging: Averaging,
+) -> Result<(Scores, NetworkPredictions), Error> {
+    let mut found = predict(network, q, rows.x(), averaging)?;
+    let outcome: Vec<f64> = rows.outcome().iter().map(|y| f64::from(*y)).collect();
+    let n = outcome.len() as f64;
+    let density = found.log_density(rows.outcome());
+    let (centre, scale) = input.outcome_scale();
+    let mut scores = Scores { rows: rows.rows(), ..Scores::default() };
+    scores.nll = Some(-density.iter().sum::<f64>() / n + scale.ln());
+    match &found.predictions {
+        Predictions::Binary { probability, .. } => {
+            scores.brier = Some(brier(probability, &outcome));
+            scores.auroc = auroc(probability, &outcome);
+            scores.roc = roc(probability, &outcome);
+            let bins = calibration(probability, &outcome);
+            scores.calibration = bins.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect();
+        }
+        Predictions::Classes { classes, probability, .. } => {
+            scores.brier = Some(brier_of_classes(probability, *classes, &outcome));
+        }
+        Predictions::Real { mean, .. } | Predictions::Count { mean, .. } => {
+            scores.rmse = Some(scale * rmse(mean, &outcome));
+            let shown = residuals(&found.predictions, &outcome);
+            scores.residuals = shown.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect();
+        }
+    }
+    if let Some((confidence, right)) = confidences(&found.predictions, &outcome) {
+        scores.accuracy = Some(right.iter().sum::<f64>() / n);
+        let bins = calibration(&confidence, &right);
+        scores.ece = Some(ece(&bins));
+        if scores.calibration.is_empty() {
+            scores.calibration = bins.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect();
+        }
+        scores.expected_entropy = Some(found.expected_entropy.iter().sum::<f64>() / n);
+        scores.mutual_information = Some(found.mutual_information().iter().sum::<f64>() / n);
+    }
+    found.predictions.rescale(centre, scale);
+    Ok((scores, found))
+}
+
+/// Whether the entropy of predictions tells rows of another kind from those of the test.
+pub fn ood(
+    network: &Network,
+    q: &Mixture,
+    test: &NetworkPredictions,
+    rows: &Examples,
+    averaging: Averaging,
+) -> Result<Option<Ood>, Error> {
+    let other = predict(network, q, rows.x(), averaging)?;
+    let (Some(inside), Some(outside)) = (entropy(test), entropy(&other)) else { return Ok(None) };
+    let score: Vec<f64> = inside.iter().chain(outside).copied().collect();
+    let kind: Vec<f64> = (0..score.len()).map(|i| f64::from(u8::from(i >= inside.len()))).collect();
+    let information: Vec<f64> = test.mutual_information().into_iter().chain(other.mutual_information()).collect();
+    let Some(area) = auroc(&score, &kind) else { return Ok(None) };
+    Ok(Some(Ood {
+        rows: rows.rows(),
+        auroc: area,
+        fpr95: fpr_at(&score, &kind, 0.95).unwrap_or(f64::NAN),
+        auroc_mutual_information: auroc(&information, &kind).unwrap_or(f64::NAN),
+        entropy: outside.iter().sum::<f64>() / outside.len() as f64,
+    }))
+}
+
+fn entropy(found: &NetworkPredictions) -> Option<&[f64]> {
+    match &found.predictions {
+        Predictions::Binary { entropy, .. } | Predictions::Classes { entropy, .. } => Some(entropy),
+        _ => None,
+    }
+}

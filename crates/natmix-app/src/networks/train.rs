@@ -1,0 +1,153 @@
+//! Networks trained on minibatches, from settings to what was found.
+
+use super::data::Data;
+use super::found::Found;
+use crate::settings::Settings;
+use crate::settings::mlp::Run;
+use natmix::Error;
+use natmix::observe::Cancel;
+use natmix::stop::StopReason;
+use natmix_nets::train::{Optimiser, TrainConfig, TrainState};
+use natmix_nets::training::{EpochRow, Job, Stopped, Trained, Watch};
+use natmix_nets::{Examples, measure};
+use natmix_report::{Estimate, Stop};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Draws a component for the ELBO.
+const ELBO_DRAWS: usize = 4;
+
+/// How components move, if the method trains on minibatches; other methods are the engine's.
+pub fn optimiser(method: &str) -> Option<Optimiser> {
+    match method {
+        "auto" | "vogn" => Some(Optimiser::Vogn),
+        "ivon" => Some(Optimiser::Ivon),
+        "adam" => Some(Optimiser::Adam),
+        _ => None,
+    }
+}
+
+/// A training that is ready to run.
+#[derive(Debug)]
+pub struct Training<'a> {
+    /// Its settings, resolved.
+    pub config: TrainConfig,
+    data: &'a Data,
+    /// Rows to train on and rows that are held back, unless all are trained on.
+    parts: Option<(Examples, Examples)>,
+    patience: usize,
+}
+
+impl<'a> Training<'a> {
+    /// Resolves the settings and holds rows back if they say so.
+    pub fn new(settings: &Settings, data: &'a Data, optimiser: Optimiser) -> Result<Self, Error> {
+        let parts = settings.mlp.validation.map(|share| data.train.split(share, settings.seed)).transpose()?;
+        let rows = parts.as_ref().map_or(&data.train, |(rows, _)| rows);
+        let config = train_config(settings, data, optimiser, rows)?;
+        Ok(Self { config, data, parts, patience: settings.mlp.patience() })
+    }
+
+    /// How many steps there are.
+    pub fn steps(&self) -> u64 {
+        (self.config.epochs * self.rows().rows().div_ceil(self.config.batch)) as u64
+    }
+
+    fn rows(&self) -> &Examples {
+        self.parts.as_ref().map_or(&self.data.train, |(rows, _)| rows)
+    }
+
+    /// Trains. The state is saved in the file `checkpoint`, if there is one, after each epoch.
+    pub fn run(
+        &self,
+        checkpoint: Option<PathBuf>,
+        resumed: Option<(TrainState, Vec<EpochRow>)>,
+        cancel: Cancel,
+        watch: &mut dyn Watch,
+    ) -> Result<Found, Error> {
+        let (config, network) = (&self.config, &self.data.network);
+        let job = Job {
+            network,
+            data: self.rows(),
+            validation: self.parts.as_ref().map(|(_, validation)| validation),
+            config: config.clone(),
+            patience: self.patience,
+            checkpoint,
+            resumed,
+            cancel,
+        };
+        let Trained { mixture, epochs, iterations, seconds, stopped } = job.run(watch)?;
+        let points = config.optimiser == Optimiser::Adam;
+        let (mean, se) = match points {
+            true => (f64::NAN, f64::NAN),
+            false => measure::elbo(network, self.rows(), &mixture, &config.prior_precision, ELBO_DRAWS, config.seed)?,
+        };
+        Ok(Found {
+            trace: epochs.iter().map(|epoch| epoch.row.clone()).collect(),
+            iterations,
+            evals: iterations * (config.components * config.draws) as u64,
+            seconds,
+            stop: Stop {
+                reason: match stopped {
+                    Stopped::Done => "epochs".into(),
+                    Stopped::Early => "validation".into(),
+                    Stopped::Interrupted => StopReason::Cancelled.name().into(),
+                },
+                converged: stopped != Stopped::Interrupted,
+            },
+            interrupted: stopped == Stopped::Interrupted,
+            elbo: Estimate { mean, se },
+            diagnostics: None,
+            points,
+            notes: notes(config, iterations),
+            config: json!(config),
+            mixture,
+        })
+    }
+}
+
+/// Settings of training for these rows.
+pub fn train_config(
+    settings: &Settings,
+    data: &Data,
+    optimiser: Optimiser,
+    rows: &Examples,
+) -> Result<TrainConfig, Error> {
+    let run = Run {
+        optimiser,
+        components: components(settings)?,
+        rate: settings.rate,
+        draws: settings.draws_per_component,
+        minibatch: settings.minibatch,
+        seed: settings.seed,
+    };
+    settings.mlp.train(&data.network, rows.rows(), run)
+}
+
+/// Plain words about what the posterior is.
+fn notes(config: &TrainConfig, iterations: u64) -> Vec<String> {
+    if config.optimiser == Optimiser::Adam {
+        return vec!["plain networks: their weights are points, not a posterior".into()];
+    }
+    let kept = (iterations as f64 * (-config.curvature_rate).ln_1p()).exp();
+    vec![
+        "single weights of a network mean nothing by themselves; judge it by its predictions on test rows".into(),
+        if kept > 0.01 {
+            format!(
+                "the precision still holds {:.0}% of its first value: these settings make a good predictor, not the best ELBO (a \
+                 larger --curvature-rate comes closer to that)",
+                100.0 * kept
+            )
+        } else {
+            "the start of the precision is forgotten: these settings seek the best ELBO".into()
+        },
+    ]
+}
+
+/// How many Gaussians: one unless a number is given.
+pub fn components(settings: &Settings) -> Result<usize, Error> {
+    let wrong = |problem: String| Error::Config { setting: "components", problem };
+    match &settings.components[..] {
+        "auto" => Ok(1),
+        count => count.parse().map_err(|_| wrong(format!("{count} is neither auto nor a number"))),
+    }
+}

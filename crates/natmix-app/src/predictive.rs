@@ -1,0 +1,108 @@
+//! Figures of a regression's rows: scores of its predictions, leave-one-out, log likelihoods. All in the outcome's own units.
+
+use crate::summary;
+use natmix::Error;
+use natmix::diagnose::weigh_draws;
+use natmix::family::Mixture;
+use natmix_models::loo::loo;
+use natmix_models::{Dataset, Draws, Kind, Scored, Study, score};
+use natmix_report::{Loo, Report, Scores};
+
+/// Draws for scores and leave-one-out, at most and at least.
+const MOST_DRAWS: usize = 1_000;
+const FEWEST_DRAWS: usize = 100;
+/// Products of draws and rows that scores and leave-one-out may take each.
+const TERMS: usize = 20_000_000;
+/// Draws below which leave-one-out has no tail to smooth.
+const FEWEST_TO_SMOOTH: usize = 200;
+/// Log likelihoods, rows times draws, that are kept with the draws.
+const KEPT: usize = 5_000_000;
+
+/// Figures of the rows of a regression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predictive {
+    /// On the rows of the fit.
+    pub train: Scores,
+    /// On rows that were held back.
+    pub test: Option<Scores>,
+    /// Leave-one-out cross-validation.
+    pub loo: Loo,
+    /// The number of rows, and the log likelihood of each for the first draws; nothing where they are too many to keep.
+    pub log_likelihood: Option<(usize, Vec<f64>)>,
+    /// Whether the classes are separated by the features.
+    separated: bool,
+}
+
+impl Predictive {
+    /// Measures them with the draws of [`summary::draws`].
+    pub fn measure(study: &Study, test: Option<&Dataset>, q: &Mixture, seed: u64) -> Result<Self, Error> {
+        let (kind, table) = (study.regression.kind(), study.regression.data());
+        let z = q.sample(summary::DRAWS, seed);
+        let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS);
+        let few = &z[..count * q.dim()];
+        let draws = Draws::new(kind, table.features(), few)?;
+        let train = score_rows(&draws, table, study)?;
+        let test = test.map(|table| score_rows(&draws, table, study)).transpose()?;
+        let weighted = weigh_draws(study, q, count.max(FEWEST_TO_SMOOTH), seed)?;
+        let found = loo(&study.regression, &weighted.draws, &weighted.log_ratios, TERMS)?;
+        let loo = Loo {
+            elpd: found.elpd + study.log_scale(),
+            se: found.se,
+            p_loo: found.p_loo,
+            bad_rows: found.too_large(),
+            max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        };
+        let kept = (KEPT / table.rows().max(1)).min(count);
+        let log_likelihood = match kept >= FEWEST_DRAWS {
+            true => Some((table.rows(), log_likelihood(study, &few[..kept * q.dim()])?)),
+            false => None,
+        };
+        let separated = kind == Kind::Logistic && train.auroc == Some(1.0);
+        Ok(Self { train, test, loo, log_likelihood, separated })
+    }
+
+    /// Adds them to a report.
+    pub fn add_to(&self, report: &mut Report) {
+        (report.train, report.test) = (Some(self.train.clone()), self.test.clone());
+        report.loo = Some(self.loo.clone());
+        if self.separated {
+            let note = "the classes are separated by the features: the prior alone keeps the coefficients finite";
+            report.verdict.notes.push(note.into());
+        }
+    }
+}
+
+/// Log likelihood of every row for each of some draws.
+pub fn log_likelihood(study: &Study, z: &[f64]) -> Result<Vec<f64>, Error> {
+    let table = study.regression.data();
+    let rows = table.take(&(0..table.rows()).collect::<Vec<_>>())?;
+    let draws = Draws::new(study.regression.kind(), table.features(), z)?;
+    let mut values = draws.log_likelihood((&rows).into(), rows.outcome())?;
+    let log_scale = units(study).1.ln();
+    values.iter_mut().for_each(|x| *x -= log_scale);
+    Ok(values)
+}
+
+/// Centre and scale of the outcome.
+fn units(study: &Study) -> (f64, f64) {
+    study.memory.encoding.outcome.as_ref().map_or((0.0, 1.0), |outcome| (outcome.centre, outcome.scale))
+}
+
+fn score_rows(draws: &Draws, table: &Dataset, study: &Study) -> Result<Scores, Error> {
+    let Scored { scores, calibration, roc, residuals } = score(draws, table)?;
+    let (centre, scale) = units(study);
+    Ok(Scores {
+        rows: scores.rows,
+        nll: Some(scores.nll + scale.ln()),
+        accuracy: scores.accuracy,
+        brier: scores.brier,
+        ece: scores.ece,
+        auroc: scores.auroc,
+        expected_entropy: None,
+        mutual_information: None,
+        rmse: scores.rmse.map(|rmse| rmse * scale),
+        calibration: calibration.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect(),
+        roc,
+        residuals: residuals.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect(),
+    })
+}

@@ -1,0 +1,87 @@
+//! From a finished mixture to numbers for people: parameters on their own scale, modes, the verdict's sentence.
+
+use natmix::family::Mixture;
+use natmix::target::Target;
+use natmix_report::{Draws, Parameter, Verdict};
+
+/// Draws that quantiles, marginals and `draws.zarr` are made from.
+pub const DRAWS: usize = 4_000;
+
+/// Draws of the mixture on the parameters' own scale, with the component that each came from.
+pub fn draws(target: &dyn Target, q: &Mixture, n: usize, seed: u64) -> (Draws, Vec<f64>) {
+    let names = target.parameter_names();
+    let (d, p) = (q.dim(), names.len());
+    let z = q.sample(n, seed);
+    let mut values = vec![0.0; n * p];
+    for (z, out) in z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
+        target.to_parameters(z, out);
+    }
+    let component = q.most_likely(&z);
+    (Draws { names, values, component }, z)
+}
+
+/// Mean, standard deviation and quantiles of each parameter.
+pub fn parameters(draws: &Draws) -> Vec<Parameter> {
+    let p = draws.names.len();
+    let n = draws.values.len() / p.max(1);
+    let mut column = vec![0.0; n];
+    (0..p)
+        .map(|j| {
+            for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
+                *x = row[j];
+            }
+            let mean = column.iter().sum::<f64>() / n as f64;
+            let variance = column.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0).max(1.0);
+            column.sort_by(f64::total_cmp);
+            Parameter {
+                name: draws.names[j].clone(),
+                mean,
+                sd: variance.sqrt(),
+                q05: quantile(&column, 0.05),
+                q50: quantile(&column, 0.5),
+                q95: quantile(&column, 0.95),
+            }
+        })
+        .collect()
+}
+
+/// Linear interpolation between order statistics.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let at = share * last as f64;
+    let low = at.floor() as usize;
+    let high = (low + 1).min(last);
+    sorted[low] + (at - low as f64) * (sorted[high] - sorted[low])
+}
+
+/// The verdict in one sentence: what was found, how many modes, may you trust it.
+pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::diagnose::Verdict) -> Verdict {
+    let found = match (modes, components) {
+        (1, 1) => "one mode, one Gaussian".to_owned(),
+        (1, k) => format!("one mode, made of {k} Gaussians"),
+        (m, k) => format!("{m} modes, made of {k} Gaussians"),
+    };
+    let trust = match (engine.trusted, &engine.reasons[..]) {
+        (true, _) => "The fit covers the posterior as far as its draws can tell: you may use it.",
+        (false, [_]) => "Do not rely on it as it stands, for the reason below.",
+        (false, _) => "Do not rely on it as it stands, for the reasons below.",
+    };
+    Verdict {
+        trusted: engine.trusted,
+        sentence: format!("The posterior of {what} has {found}. {trust}"),
+        reasons: engine.reasons.clone(),
+        notes: engine.notes.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        assert_eq!(quantile(&[1.0, 2.0, 4.0], 0.5), 2.0);
+        assert_eq!(quantile(&[1.0, 2.0, 4.0], 0.75), 3.0);
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+}

@@ -1,0 +1,185 @@
+//! `natmix bench`: the automatic mixture against figures to beat, every seed.
+//!
+//! A row is a fit at defaults with nothing set but a budget of evaluations. Its ELBO is then measured with further draws
+//! that do not count, and a mode counts as found when the components nearest to it, in the mode's own metric, hold between
+//! half and twice its weight.
+
+mod reach;
+mod rows;
+mod truth;
+
+use anyhow::{Result, bail};
+use natmix::Fit;
+use natmix::family::Mixture;
+use natmix_app::memory;
+use natmix_app::settings::Settings;
+use reach::Reach;
+use rows::{ROWS, Row};
+use serde::Serialize;
+use std::path::PathBuf;
+use truth::{found, quadrature, true_modes};
+
+/// Draws that measure a finished fit.
+const MEASURING_DRAWS: usize = 200_000;
+/// Seed of those draws; fits have their own.
+const MEASURING_SEED: u64 = 990_001;
+/// Share of seeds that must pass.
+const PASSING: f64 = 0.9;
+
+/// One fit.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    seed: u64,
+    elbo: f64,
+    se: f64,
+    evals: u64,
+    components: usize,
+    seconds: f64,
+    /// Evaluations and seconds until the ELBO was surely above the mark.
+    evals_to_mark: Option<u64>,
+    seconds_to_mark: Option<f64>,
+    modes_found: Option<usize>,
+    passed: bool,
+}
+
+/// One row with all its fits.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    target: String,
+    max_evals: u64,
+    components: Option<usize>,
+    at_least: Option<f64>,
+    aim: bool,
+    modes: Option<usize>,
+    passed: bool,
+    /// By quadrature, in the plane.
+    log_evidence: Option<f64>,
+    /// Memory of the whole process while fitting.
+    peak_bytes: Option<u64>,
+    runs: Vec<Run>,
+}
+
+/// What the benchmark is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder with `targets/*.json` and `targets/*_design.csv`.
+    pub data: PathBuf,
+    /// Only these targets; all if empty.
+    pub targets: Vec<String>,
+    /// Only rows with a budget of at most as many evaluations.
+    pub max_evals: Option<u64>,
+    /// Seeds 1 to this.
+    pub seeds: u64,
+    /// Threads; 0 is one per core.
+    pub threads: usize,
+}
+
+/// Runs every row that is asked for; `say` hears of each fit as it is done.
+pub fn run(args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Vec<Outcome>> {
+    if let Some(unknown) = args.targets.iter().find(|name| ROWS.iter().all(|row| row.target != **name)) {
+        let mut names: Vec<&str> = ROWS.iter().map(|row| row.target).collect();
+        names.dedup();
+        bail!("--targets {unknown} is not one of {}", names.join(", "));
+    }
+    let wanted = |row: &&Row| {
+        let named = args.targets.is_empty() || args.targets.iter().any(|name| name == row.target);
+        named && args.max_evals.is_none_or(|most| row.evals <= most)
+    };
+    ROWS.iter().filter(wanted).map(|row| run_row(row, args, say)).collect()
+}
+
+fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Outcome> {
+    let (settings, problem) = row.load(&args.data)?;
+    let target = problem.target();
+    let modes = true_modes(settings.spec.as_deref())?;
+    say(&row.title())?;
+    let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
+    for seed in 1..=args.seeds {
+        let settings = Settings { seed, threads: args.threads, ..settings.clone() };
+        let mut config = settings.engine(&problem.about())?;
+        config.diagnostic_draws = 0;
+        let mut reach = Reach::new(row.at_least.unwrap_or(f64::INFINITY));
+        memory::peak();
+        let fitted = Fit::new(target, config).observe(&mut reach).run()?;
+        peak = peak.max(memory::peak());
+        let measured = natmix::diagnose(target, &fitted.mixture, MEASURING_DRAWS, MEASURING_SEED)?;
+        if seed == 1 {
+            log_evidence = quadrature(target, &fitted.mixture)?;
+        }
+        let modes_found = modes.as_ref().map(|modes| found(modes, &fitted.mixture));
+        let all_found = modes.as_ref().is_none_or(|modes| modes_found == Some(modes.len()));
+        let run = Run {
+            seed,
+            elbo: measured.elbo.mean,
+            se: measured.elbo.se,
+            evals: fitted.evals,
+            components: fitted.mixture.len(),
+            seconds: fitted.seconds,
+            evals_to_mark: reach.reached.map(|at| at.0),
+            seconds_to_mark: reach.reached.map(|at| at.1),
+            modes_found,
+            passed: row.at_least.is_none_or(|least| measured.elbo.mean >= least) && all_found,
+        };
+        say(&run.line(modes.as_ref().map(Mixture::len)))?;
+        runs.push(run);
+    }
+    let passed = runs.iter().filter(|run| run.passed).count() as f64 >= PASSING * runs.len() as f64;
+    let outcome = Outcome {
+        target: row.target.into(),
+        max_evals: row.evals,
+        components: (row.components > 0).then_some(row.components),
+        at_least: row.at_least,
+        aim: row.aim,
+        modes: modes.map(|modes| modes.len()),
+        passed,
+        log_evidence,
+        peak_bytes: peak,
+        runs,
+    };
+    say(&outcome.summary())?;
+    Ok(outcome)
+}
+
+impl Row {
+    fn title(&self) -> String {
+        let Row { target, evals, components, at_least, aim } = self;
+        let asked = if *components > 0 { format!(", {components} components") } else { String::new() };
+        let least = at_least.map_or(String::new(), |x| format!(", {} {x}", if *aim { "aim" } else { "at least" }));
+        format!("\n{target}, {evals} evaluations{asked}{least}\n")
+    }
+}
+
+impl Run {
+    fn line(&self, modes: Option<usize>) -> String {
+        let Run { seed, elbo, se, evals, components, seconds, .. } = self;
+        let of_modes =
+            modes.zip(self.modes_found).map_or(String::new(), |(modes, found)| format!("  {found} of {modes} modes"));
+        let mark = self
+            .evals_to_mark
+            .zip(self.seconds_to_mark)
+            .map_or(String::new(), |(evals, seconds)| format!("  mark at {evals}, {seconds:.2} s"));
+        let missed = if self.passed { "" } else { "  missed" };
+        format!(
+            "  seed {seed:2}  ELBO {elbo:10.4} +- {se:.4}  {evals:7} evaluations  {components:3} components  \
+             {seconds:6.2} s{mark}{of_modes}{missed}\n"
+        )
+    }
+}
+
+impl Outcome {
+    /// Whether a row that must hold does not.
+    pub fn failed(&self) -> bool {
+        !self.passed && !self.aim
+    }
+
+    fn summary(&self) -> String {
+        let verdict = match (self.at_least, self.passed) {
+            (None, true) => "reported",
+            (_, true) => "holds",
+            (_, false) => "does not hold",
+        };
+        let evidence = self.log_evidence.map_or(String::new(), |x| format!("; log Z by quadrature {x:.4}"));
+        let memory = self.peak_bytes.map_or(String::new(), |bytes| format!("; {} MB at most", bytes / 1_000_000));
+        format!("  {verdict}{evidence}{memory}\n")
+    }
+}

@@ -1,0 +1,223 @@
+//! `natmix demo`, or `natmix reproduce decision-boundaries`: a small network on built-in data, with 1 to 5 components.
+//!
+//! A network 2-10-1 with `max(., 0)` units and prior N(0, 1) on its 41 weights is fitted to two sets of 100 points. What
+//! counts: the ELBO does not fall with more components, components predict differently, and the predictive entropy grows
+//! away from the data.
+
+mod measure;
+mod methods;
+mod page;
+mod picture;
+
+use crate::datasets;
+use anyhow::{Context, Result, anyhow};
+use indicatif::{ProgressBar, ProgressStyle};
+use measure::{Grid, Measured};
+use natmix::draws::Plan;
+use natmix::family::{Gaussian, Mixture};
+use natmix::rule::Rule;
+use natmix::target::{Shape, Target};
+use natmix::{Config, Fit, Method};
+use natmix_app::networks::engine::random_start;
+use natmix_models::Observations;
+use natmix_nets::{Activation, Likelihood, Mlp, Network};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Most components.
+const MOST_COMPONENTS: usize = 5;
+/// Hidden units.
+const HIDDEN: usize = 10;
+/// Spread of the places where components start.
+const START_SPREAD: f64 = 0.7;
+/// Iterations of each component by itself, and of a mixture of them.
+const ALONE: u64 = 380;
+const TOGETHER: u64 = 100;
+/// First KL bound of a step of components that have settled.
+const SETTLED: f64 = 0.02;
+/// Twice the dimension: as many points as the cubature has directions.
+const POINTS: usize = 82;
+/// Fresh draws for the ELBO: its terms have heavy tails here.
+const ELBO_DRAWS: usize = 20_000;
+/// Seed of the data to train with; built in, so that figures can be compared.
+const TRAIN: u64 = 1;
+/// Seed of the data to test with.
+const TEST: u64 = 2;
+
+/// Everything that was found, as `demo.json` holds it.
+#[derive(Debug, Serialize)]
+struct Demo {
+    seed: u64,
+    version: &'static str,
+    seconds: f64,
+    sets: Vec<Set>,
+}
+
+/// One data set.
+#[derive(Debug, Serialize)]
+struct Set {
+    name: &'static str,
+    title: &'static str,
+    about: &'static str,
+    rows: usize,
+    test_rows: usize,
+    fits: Vec<Measured>,
+    methods: Vec<methods::Row>,
+    #[serde(skip)]
+    train: Observations,
+    #[serde(skip)]
+    grid: Grid,
+}
+
+/// Runs the demo, writes its page into the folder `out`, and returns the table for the terminal.
+///
+/// `paper` takes the draft's own settings: 500 epochs of minibatches of 10, 100 draws, no components fitted alone before.
+pub fn run(out: &Path, seed: u64, quiet: bool, paper: bool) -> Result<String> {
+    let begin = Instant::now();
+    let figures = out.join("figures");
+    std::fs::create_dir_all(&figures).with_context(|| format!("cannot create {}", figures.display()))?;
+    let bar = progress(quiet);
+    let blobs = Set::new("blobs", "Five blobs", "a line separates the classes", datasets::blobs(TRAIN));
+    let crossed = Set::new("crossed", "Crossed blobs", "no line separates the classes", datasets::crossed(TRAIN));
+    let tests = [datasets::blobs(TEST), datasets::crossed(TEST)];
+    let mut sets = [blobs, crossed];
+    for (set, test) in sets.iter_mut().zip(&tests) {
+        if paper { set.fit_paper(test, seed, &bar)? } else { set.fit_all(test, seed, &bar)? }
+    }
+    bar.finish_and_clear();
+    let version = env!("CARGO_PKG_VERSION");
+    let demo = Demo { seed, version, seconds: begin.elapsed().as_secs_f64(), sets: sets.into() };
+    page::write(out, &demo).with_context(|| format!("cannot write the page in {}", out.display()))?;
+    let tables: String = demo.sets.iter().map(|set| page::text_table(set) + "\n").collect();
+    Ok(format!("{tables}Pictures: {}\n", out.join("report.html").display()))
+}
+
+fn progress(quiet: bool) -> ProgressBar {
+    let steps = 2 * (2 * MOST_COMPONENTS as u64 + 1);
+    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(steps) };
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}  {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+impl Set {
+    fn new(name: &'static str, title: &'static str, about: &'static str, train: Observations) -> Self {
+        let grid = Grid::around(train.design());
+        let rows = train.rows();
+        Self { name, title, about, rows, test_rows: 0, fits: Vec::new(), methods: Vec::new(), train, grid }
+    }
+
+    /// Fits as many components alone as the largest mixture has; the best K of them, put together, are the start of the
+    /// mixture of K. So K = 1 is the best of all starts, and what a mixture gains over it is no luck of the start.
+    fn fit_all(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
+        self.test_rows = test.rows();
+        let network = Network::new(2, &[HIDDEN], Activation::Relu, Likelihood::Bernoulli)?;
+        let network = Mlp::new(network, self.train.clone(), &[1.0])?;
+        let dim = network.dim();
+        bar.set_message(format!("{}: {MOST_COMPONENTS} starts", self.title));
+        let fit_alone = |place: u64| -> Result<(f64, Gaussian)> {
+            // Another stream for each place, whatever the seed.
+            let start = random_start(1, Shape::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
+            let config = Config {
+                max_iterations: ALONE,
+                trust_region: 1.0,
+                diagnostic_draws: 3_000,
+                threads: 1,
+                ..config(1, seed)
+            };
+            let fitted = Fit::new(&network, config).start(start).run()?;
+            let elbo = fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |d| d.elbo.mean);
+            bar.inc(1);
+            Ok((elbo, fitted.mixture.components()[0].clone()))
+        };
+        let clock = Instant::now();
+        let mut alone = side_by_side(MOST_COMPONENTS as u64, fit_alone)?;
+        let each = clock.elapsed().as_secs_f64() / MOST_COMPONENTS as f64;
+        alone.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for components in 1..=MOST_COMPONENTS {
+            bar.set_message(format!("{}: K = {components}", self.title));
+            let parts = &alone[..components];
+            // The best weights of components that do not overlap.
+            let weights: Vec<f64> = parts.iter().map(|(elbo, _)| (elbo - parts[0].0).max(-20.0).exp()).collect();
+            let start = Mixture::new(&weights, parts.iter().map(|(_, part)| part.clone()).collect())?;
+            let fitted = Fit::new(&network, config(components, seed)).start(start).run()?;
+            let before = each * components as f64;
+            self.fits.push(Measured::new(&network, &fitted, test, &self.grid, (before, ALONE))?);
+            bar.inc(1);
+        }
+        self.methods = methods::compare(&network, seed)?;
+        bar.inc(1);
+        Ok(())
+    }
+}
+
+/// The draft's own settings.
+const PAPER_EPOCHS: u64 = 500;
+const PAPER_BATCH: usize = 10;
+const PAPER_DRAWS: usize = 100;
+const PAPER_RATE: f64 = 0.02;
+
+impl Set {
+    /// Every K from random starts at once, minibatches, and the component-wise step with a fixed size.
+    fn fit_paper(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
+        self.test_rows = test.rows();
+        let network = Network::new(2, &[HIDDEN], Activation::Relu, Likelihood::Bernoulli)?;
+        let network = Mlp::new(network, self.train.clone(), &[1.0])?;
+        for components in 1..=MOST_COMPONENTS {
+            bar.set_message(format!("{}: K = {components}", self.title));
+            let start = random_start(components, Shape::Full, network.dim(), START_SPREAD, seed)?;
+            let config = Config {
+                rule: Rule::Improved,
+                rate: PAPER_RATE,
+                draws: Plan::Independent,
+                draws_per_component: PAPER_DRAWS,
+                minibatch: Some(PAPER_BATCH),
+                max_iterations: PAPER_EPOCHS * self.train.rows().div_ceil(PAPER_BATCH) as u64,
+                tolerance: f64::MIN_POSITIVE,
+                ..config(components, seed)
+            };
+            let fitted = Fit::new(&network, config).start(start).run()?;
+            self.fits.push(Measured::new(&network, &fitted, test, &self.grid, (0.0, 0))?);
+            bar.inc(2);
+        }
+        Ok(())
+    }
+}
+
+/// Runs `work` for 0 to `count`, as many at a time as there are cores: a single small component gains little from threads of
+/// its own.
+fn side_by_side<T: Send>(count: u64, work: impl Fn(u64) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count as usize);
+    let next = AtomicU64::new(0);
+    let take = || {
+        let places = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|place| *place < count));
+        places.map(|place| Ok((place, work(place)?))).collect::<Result<Vec<_>>>()
+    };
+    let found: Vec<Vec<(u64, T)>> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(take)).collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a start broke off"))?)
+            .collect::<Result<_>>()
+    })?;
+    let mut found: Vec<(u64, T)> = found.into_iter().flatten().collect();
+    found.sort_by_key(|(place, _)| *place);
+    Ok(found.into_iter().map(|(_, result)| result).collect())
+}
+
+fn config(components: usize, seed: u64) -> Config {
+    Config {
+        components,
+        draws_per_component: POINTS,
+        tolerance: 1e-3,
+        max_iterations: TOGETHER,
+        // The components have settled: large first steps would only shake them.
+        trust_region: SETTLED,
+        diagnostic_draws: ELBO_DRAWS,
+        seed,
+        ..Config::new(Method::ComponentDraws)
+    }
+}

@@ -1,0 +1,97 @@
+//! One picture a data set: a column for each number of components, probability above and entropy below.
+
+use super::Set;
+use super::measure::{Grid, Measured, entropy};
+use natmix_models::Observations;
+use natmix_report::figure::contour::contour;
+use natmix_report::figure::{Anchor, Ink, Label, Point, Scene};
+use natmix_report::number;
+
+/// Side of a panel.
+const PANEL: f64 = 184.0;
+/// Room between panels.
+const GAP: f64 = 12.0;
+/// Room for the words on the left.
+const LEFT: f64 = 26.0;
+/// Room for the words above.
+const TOP: f64 = 48.0;
+/// Opacity of a certain prediction, and of the largest entropy.
+const DEEPEST: f64 = 0.75;
+
+/// Draws the picture.
+pub fn draw(set: &Set) -> Scene {
+    let step = PANEL + GAP;
+    let width = LEFT + step * set.fits.len() as f64 - GAP + 1.0;
+    let title =
+        format!("{}: predicted probability and predictive entropy for 1 to {} components", set.title, set.fits.len());
+    let mut scene = Scene::new(width, TOP + 2.0 * step - GAP + 1.0, title);
+    for (row, name) in ["probability", "entropy"].into_iter().enumerate() {
+        let middle = TOP + row as f64 * step + 0.5 * PANEL;
+        scene.text(Label::new((14.0, middle), name, 13.0, Ink::MUTED).anchored(Anchor::Middle).upright());
+    }
+    for (column, fit) in set.fits.iter().enumerate() {
+        let x = LEFT + column as f64 * step;
+        scene.text(Label::new((x, 18.0), format!("K = {}", fit.components), 15.0, Ink::TEXT).bold());
+        let elbo = format!("ELBO {} ± {}", number::fixed(fit.elbo, 2), number::fixed(fit.elbo_se, 2));
+        scene.text(Label::new((x, 37.0), elbo, 13.0, Ink::MUTED));
+        top(&mut scene, (x, TOP), set, fit);
+        bottom(&mut scene, (x, TOP + step), set, fit);
+    }
+    scene
+}
+
+/// Probability, the boundary of each component (thin) and of all together (thick), and the data.
+fn top(scene: &mut Scene, corner: Point, set: &Set, fit: &Measured) {
+    heat(scene, corner, &fit.probability, |p| {
+        let ink = Ink::series(usize::from(p > 0.5));
+        (ink, DEEPEST * (2.0 * p - 1.0).abs())
+    });
+    let lines = |values: &[f64]| -> Vec<Vec<Point>> {
+        let place = |(x, y): Point| (corner.0 + PANEL * x, corner.1 + PANEL * (1.0 - y));
+        contour(values, Grid::SIDE, 0.5).into_iter().map(|piece| piece.map(place).to_vec()).collect()
+    };
+    if fit.components > 1 {
+        fit.by_component.iter().for_each(|values| scene.lines(lines(values), Ink::TEXT, 0.7));
+    }
+    scene.lines(lines(&fit.probability), Ink::TEXT, 2.4);
+    for class in [0, 1] {
+        let dots = places(corner, set, class);
+        scene.dots(dots.clone(), 3.2, Ink::SURFACE, 1.0);
+        scene.dots(dots, 2.3, Ink::series(class), 1.0);
+    }
+    frame(scene, corner);
+}
+
+/// Entropy, and the data in grey.
+fn bottom(scene: &mut Scene, corner: Point, set: &Set, fit: &Measured) {
+    heat(scene, corner, &fit.probability, |p| (Ink::series(6), DEEPEST * entropy(p) / 2f64.ln()));
+    let dots = [0, 1].into_iter().flat_map(|class| places(corner, set, class)).collect();
+    scene.dots(dots, 1.6, Ink::TEXT, 0.8);
+    frame(scene, corner);
+}
+
+/// A heat map, a cell a point of the grid.
+fn heat(scene: &mut Scene, (x, y): Point, values: &[f64], look: impl Fn(f64) -> (Ink, f64)) {
+    let colour = |p: &f64| {
+        let (ink, opacity) = look(*p);
+        let [r, g, b] = ink.tone().light;
+        [r, g, b, (255.0 * opacity.clamp(0.0, 1.0)).round() as u8]
+    };
+    // The picture's rows run downwards.
+    let colours = values.chunks(Grid::SIDE).rev().flatten().map(colour).collect();
+    scene.raster((x, y), (x + PANEL, y + PANEL), Grid::SIDE, colours);
+}
+
+fn places((x, y): Point, set: &Set, class: usize) -> Vec<Point> {
+    let table: &Observations = &set.train;
+    let Grid { corner, sides, .. } = &set.grid;
+    let rows = table.design().chunks_exact(2).zip(table.outcome()).filter(|(_, y)| **y == class as f64);
+    let place =
+        |at: &[f64]| (x + PANEL * (at[0] - corner[0]) / sides[0], y + PANEL * (1.0 - (at[1] - corner[1]) / sides[1]));
+    rows.map(|(at, _)| place(at)).collect()
+}
+
+fn frame(scene: &mut Scene, (x, y): Point) {
+    let (right, bottom) = (x + PANEL, y + PANEL);
+    scene.line(vec![(x, y), (right, y), (right, bottom), (x, bottom), (x, y)], Ink::AXIS, 1.0);
+}

@@ -1,0 +1,14 @@
+//! Demo data, the experiments of the paper, and the benchmark of the automatic mixture.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`demo`], [`datasets`] | decision boundaries of a small network, on built-in data |
+//! | [`reproduce`], [`splits`] | the experiments of the paper, and the data sets with fixed splits that they use |
+//! | [`bench`] | the automatic mixture on targets with known answers |
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod datasets;
+pub mod demo;
+pub mod reproduce;
+pub mod splits;

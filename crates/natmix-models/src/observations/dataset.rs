@@ -1,0 +1,301 @@
+//! Rows of a regression wherever they are: in memory, or kept elsewhere and read when they are needed.
+//!
+//! A model sees the same blocks of the same rows either way, so that its results have the same bits.
+//!
+//! ```
+//! use natmix::target::TargetError;
+//! use natmix::target::log_p_at;
+//! use natmix_models::glm::{Glm, Likelihood};
+//! use natmix_models::observations::{Dataset, Observations, RowSource, Stored};
+//!
+//! /// Records of a feature and an outcome that are worked out instead of kept.
+//! #[derive(Debug)]
+//! struct Alternating;
+//! impl RowSource for Alternating {
+//!     fn read(&self, first: usize, records: &mut [f64]) -> Result<(), TargetError> {
+//!         for (i, record) in records.chunks_exact_mut(2).enumerate() {
+//!             record.copy_from_slice(&[(first + i) as f64 * 0.01, ((first + i) % 2) as f64]);
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//! let stored = Stored::new(Alternating, 500, vec!["x".into()]).unwrap();
+//! let model = Glm::from_data(Likelihood::Bernoulli, stored, &[1.0]).unwrap();
+//! let x = (0..500).map(|i| i as f64 * 0.01).collect();
+//! let table = Observations::new(x, 1, (0..500).map(|i| (i % 2) as f64).collect()).unwrap();
+//! let same = Glm::from_data(Likelihood::Bernoulli, table, &[1.0]).unwrap();
+//! assert_eq!(log_p_at(&model, &[0.3]).unwrap(), log_p_at(&same, &[0.3]).unwrap());
+//! ```
+
+use super::{BLOCK, Block, Gathered, Observations, scale_of};
+use natmix::Error;
+use natmix::Scratch;
+use natmix::target::{Rows, TargetError};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Rows that are read at once.
+const READ: usize = 8 * BLOCK;
+
+/// Rows that are kept elsewhere, each as one record: its features, its outcome, its offset and its weight (the last two
+/// only where the table has them).
+pub trait RowSource: Debug + Send + Sync {
+    /// Fills `records`, whole ones, with those from row `first` on. Called from several threads at once.
+    fn read(&self, first: usize, records: &mut [f64]) -> Result<(), TargetError>;
+}
+
+/// The rows of a regression.
+#[derive(Clone, Debug)]
+pub enum Dataset {
+    /// In memory.
+    Memory(Observations),
+    /// Elsewhere.
+    Stored(Stored),
+}
+
+/// A [`RowSource`] with what must be known about its rows.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    source: Arc<dyn RowSource>,
+    rows: usize,
+    names: Vec<String>,
+    offset: bool,
+    weights: bool,
+}
+
+impl Stored {
+    /// `rows` records with features of these names. Whoever wrote the records has checked them: that all numbers are
+    /// finite, weights not negative, and outcomes such that the model explains them.
+    pub fn new(source: impl RowSource + 'static, rows: usize, names: Vec<String>) -> Result<Self, Error> {
+        if rows == 0 || names.is_empty() {
+            let problem = format!("{rows} rows of {} columns: at least one each is needed", names.len());
+            return Err(Error::InvalidInput(problem));
+        }
+        Ok(Self { source: Arc::new(source), rows, names, offset: false, weights: false })
+    }
+
+    /// The records have an offset after the outcome.
+    pub fn with_offset(self) -> Self {
+        Self { offset: true, ..self }
+    }
+
+    /// The records end with a weight.
+    pub fn with_weights(self) -> Self {
+        Self { weights: true, ..self }
+    }
+
+    /// Numbers in a record.
+    pub fn width(&self) -> usize {
+        self.names.len() + 1 + usize::from(self.offset) + usize::from(self.weights)
+    }
+
+    /// Features, outcome, offset and weight of a record.
+    fn split<'a>(&self, record: &'a [f64]) -> (&'a [f64], f64, Option<f64>, Option<f64>) {
+        let (x, rest) = record.split_at(self.names.len());
+        (x, rest[0], self.offset.then(|| rest[1]), self.weights.then(|| rest[rest.len() - 1]))
+    }
+
+    fn blocks(
+        &self,
+        rows: Rows<'_>,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(Block<'_>, &mut Scratch),
+    ) -> Result<(), TargetError> {
+        let width = self.width();
+        let mut gathered = Gathered::new(self.names.len(), self.offset, self.weights, scratch);
+        let mut records = scratch.take_used(READ * width);
+        let mut hand_over = |records: &[f64], scratch: &mut Scratch| {
+            for (at, record) in records.chunks_exact(width).enumerate() {
+                let (x, outcome, offset, weight) = self.split(record);
+                gathered.put(at, x, outcome, offset, weight);
+            }
+            each(gathered.block(records.len() / width), scratch);
+        };
+        match rows {
+            Rows::All => {
+                for first in (0..self.rows).step_by(READ) {
+                    let records = &mut records[..READ.min(self.rows - first) * width];
+                    self.source.read(first, records)?;
+                    records.chunks(BLOCK * width).for_each(|records| hand_over(records, scratch));
+                }
+            }
+            Rows::Subset(subset) => {
+                for subset in subset.chunks(BLOCK) {
+                    let records = &mut records[..subset.len() * width];
+                    for (record, &row) in records.chunks_exact_mut(width).zip(subset) {
+                        self.source.read(row as usize, record)?;
+                    }
+                    hand_over(records, scratch);
+                }
+            }
+        }
+        scratch.give(gathered.numbers);
+        scratch.give(records);
+        Ok(())
+    }
+
+    fn take(&self, rows: &[usize]) -> Result<Observations, Error> {
+        let mut table = Observations {
+            design: Vec::with_capacity(rows.len() * self.names.len()),
+            features: self.names.len(),
+            outcome: Vec::with_capacity(rows.len()),
+            offset: self.offset.then(Vec::new),
+            weights: self.weights.then(Vec::new),
+            names: self.names.clone(),
+        };
+        let width = self.width();
+        let mut records = vec![0.0; rows.len().min(READ) * width];
+        // Neighbours are read together.
+        for run in rows.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(READ)) {
+            let records = &mut records[..run.len() * width];
+            self.source.read(run[0], records)?;
+            for record in records.chunks_exact(width) {
+                let (x, outcome, offset, weight) = self.split(record);
+                table.design.extend_from_slice(x);
+                table.outcome.push(outcome);
+                table.offset.iter_mut().zip(offset).for_each(|(list, x)| list.push(x));
+                table.weights.iter_mut().zip(weight).for_each(|(list, x)| list.push(x));
+            }
+        }
+        Ok(table)
+    }
+}
+
+impl Dataset {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            Dataset::Memory(table) => table.rows(),
+            Dataset::Stored(stored) => stored.rows,
+        }
+    }
+
+    /// Number of features.
+    pub fn features(&self) -> usize {
+        self.names().len()
+    }
+
+    /// Names of the features.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Dataset::Memory(table) => table.names(),
+            Dataset::Stored(stored) => &stored.names,
+        }
+    }
+
+    /// Brings some rows into memory, in the order given.
+    ///
+    /// # Panics
+    /// If there is no such row, or none is asked for.
+    pub fn take(&self, rows: &[usize]) -> Result<Observations, Error> {
+        assert!(!rows.is_empty() && rows.iter().all(|row| *row < self.rows()), "rows of this table, at least one");
+        match self {
+            Dataset::Memory(table) => Ok(table.take(rows)),
+            Dataset::Stored(stored) => stored.take(rows),
+        }
+    }
+
+    /// What the likelihood of `rows` is multiplied with, so that a minibatch stands for the whole.
+    pub fn scale(&self, rows: Rows<'_>) -> f64 {
+        scale_of(self.rows(), rows)
+    }
+
+    /// Hands `rows` to `each`, block by block.
+    pub fn blocks(
+        &self,
+        rows: Rows<'_>,
+        scratch: &mut Scratch,
+        each: impl FnMut(Block<'_>, &mut Scratch),
+    ) -> Result<(), TargetError> {
+        match self {
+            Dataset::Memory(table) => {
+                table.blocks(rows, scratch, each);
+                Ok(())
+            }
+            Dataset::Stored(stored) => stored.blocks(rows, scratch, each),
+        }
+    }
+}
+
+impl From<Observations> for Dataset {
+    fn from(table: Observations) -> Self {
+        Dataset::Memory(table)
+    }
+}
+
+impl From<Stored> for Dataset {
+    fn from(stored: Stored) -> Self {
+        Dataset::Stored(stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records in memory, which fail from some row on.
+    #[derive(Debug)]
+    struct Failing(Vec<f64>, usize, usize);
+
+    impl RowSource for Failing {
+        fn read(&self, first: usize, records: &mut [f64]) -> Result<(), TargetError> {
+            let Failing(values, width, failing) = self;
+            if first + records.len() / width > *failing {
+                return Err("the disk is gone".into());
+            }
+            records.copy_from_slice(&values[first * width..][..records.len()]);
+            Ok(())
+        }
+    }
+
+    fn both(rows: usize, failing: usize) -> (Dataset, Dataset) {
+        let number = |i: usize| (i as f64 * 0.7).sin();
+        let table = Observations::new((0..2 * rows).map(number).collect(), 2, (0..rows).map(number).collect()).unwrap();
+        let table = table.with_offset((0..rows).map(|r| 0.1 * r as f64).collect()).unwrap();
+        let table = table.with_weights((0..rows).map(|r| (r % 4) as f64).collect()).unwrap();
+        let record = |r: usize| [number(2 * r), number(2 * r + 1), number(r), 0.1 * r as f64, (r % 4) as f64];
+        let source = Failing((0..rows).flat_map(record).collect(), 5, failing);
+        let stored = Stored::new(source, rows, vec!["x0".into(), "x1".into()]).unwrap().with_offset().with_weights();
+        (table.into(), stored.into())
+    }
+
+    /// All numbers of all blocks, with the blocks' sizes.
+    fn contents(data: &Dataset, rows: Rows<'_>) -> Result<Vec<f64>, TargetError> {
+        let mut seen = Vec::new();
+        data.blocks(rows, &mut Scratch::default(), |block, _| {
+            seen.push(block.rows() as f64);
+            for list in [block.x, block.outcome, block.offset.unwrap(), block.weights.unwrap()] {
+                seen.extend_from_slice(list);
+            }
+        })?;
+        Ok(seen)
+    }
+
+    #[test]
+    fn stored_rows_come_in_the_same_blocks() {
+        for rows in [1, BLOCK, READ - 1, READ + BLOCK + 7] {
+            let (memory, stored) = both(rows, rows);
+            assert_eq!((stored.rows(), stored.features()), (rows, 2));
+            assert_eq!(contents(&memory, Rows::All).unwrap(), contents(&stored, Rows::All).unwrap(), "{rows}");
+            let subset: Vec<u32> = (0..rows as u32 + 300).map(|i| (i * 7919) % rows as u32).collect();
+            let [a, b] = [&memory, &stored].map(|data| contents(data, Rows::Subset(&subset)).unwrap());
+            assert_eq!(a, b, "{rows}");
+            let wanted: Vec<usize> = (0..rows).chain([0, rows - 1]).collect();
+            let [a, b] = [&memory, &stored].map(|data| data.take(&wanted).unwrap());
+            assert_eq!(
+                (a.design(), a.outcome(), a.offset(), a.weights()),
+                (b.design(), b.outcome(), b.offset(), b.weights())
+            );
+        }
+    }
+
+    #[test]
+    fn a_failure_to_read_is_an_error() {
+        let (_, stored) = both(3 * READ, 2 * READ);
+        for result in [contents(&stored, Rows::All), contents(&stored, Rows::Subset(&[1, 3 * READ as u32 - 1]))] {
+            assert_eq!(result.unwrap_err().to_string(), "the disk is gone");
+        }
+        assert!(stored.take(&[3 * READ - 1]).unwrap_err().to_string().contains("the disk is gone"));
+        assert!(Stored::new(Failing(vec![], 1, 0), 0, vec!["x".into()]).is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! Bayesian neural networks: small ones as targets of the engine, large ones with their own training loop.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`mlp`] | a network with its data and prior, as a target of the engine |
+//! | [`train`], [`training`] | VOGN, IVON and Adam on minibatches in single precision; a whole run with checkpoints and validation |
+//! | [`predict`](mod@predict), [`measure`] | averaged predictions, and the ELBO of trained networks |
+#![forbid(unsafe_code)]
+
+mod examples;
+mod likelihood;
+pub mod measure;
+pub mod mlp;
+mod network;
+mod pass;
+pub mod predict;
+mod real;
+pub mod train;
+pub mod training;
+
+pub use examples::Examples;
+pub use likelihood::Likelihood;
+pub use mlp::Mlp;
+pub use network::{Activation, Layer, Network};

@@ -1,0 +1,198 @@
+//! The shape of a network: sizes of its layers, what its units do, and where each weight stands.
+//!
+//! A point holds layer after layer: the weights of a layer, unit after unit, then its biases. A Gaussian likelihood adds the
+//! logarithm of the noise's standard deviation at the end.
+//!
+//! ```
+//! use natmix_nets::{Activation, Likelihood, Network};
+//! let network = Network::new(784, &[100, 100], Activation::Relu, Likelihood::Categorical { classes: 10 }).unwrap();
+//! assert_eq!(network.weights(), 784 * 100 + 100 + 100 * 100 + 100 + 100 * 10 + 10);
+//! assert_eq!(network.to_string(), "784-100-100-10 relu");
+//! ```
+
+use super::likelihood::Likelihood;
+use super::real::Real;
+use natmix::Error;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Most weights: beyond this a size was mistyped.
+const MOST_WEIGHTS: usize = 1 << 30;
+
+/// What a hidden unit does to its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// `max(x, 0)`.
+    Relu,
+    /// `tanh x`.
+    Tanh,
+}
+
+impl Activation {
+    pub(crate) fn of<T: Real>(self, x: T) -> T {
+        match self {
+            // Not `max`, which would turn NaN into 0.
+            Activation::Relu if x < T::ZERO => T::ZERO,
+            Activation::Relu => x,
+            Activation::Tanh => x.tanh(),
+        }
+    }
+
+    /// The derivative, from the value.
+    pub(crate) fn slope<T: Real>(self, value: T) -> T {
+        match self {
+            Activation::Relu if value > T::ZERO => T::ONE,
+            Activation::Relu => T::ZERO,
+            Activation::Tanh => T::ONE - value * value,
+        }
+    }
+
+    /// Variance of first weights, times the fan-in, that keeps the size of signals from layer to layer (He et al. 2015).
+    pub fn gain(self) -> f64 {
+        match self {
+            Activation::Relu => 2.0,
+            Activation::Tanh => 1.0,
+        }
+    }
+
+    /// The name that command line and files use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Activation::Relu => "relu",
+            Activation::Tanh => "tanh",
+        }
+    }
+}
+
+/// One layer: its sizes, and where its weights begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    /// Numbers that go in.
+    pub inputs: usize,
+    /// Units.
+    pub outputs: usize,
+    /// Index of the first weight; biases follow after `inputs * outputs` of them.
+    pub start: usize,
+}
+
+impl Layer {
+    /// Index of the first bias.
+    pub fn biases(&self) -> usize {
+        self.start + self.inputs * self.outputs
+    }
+    /// Index after the last bias.
+    pub fn end(&self) -> usize {
+        self.biases() + self.outputs
+    }
+}
+
+/// A network without data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    layers: Vec<Layer>,
+    activation: Activation,
+    likelihood: Likelihood,
+}
+
+impl Network {
+    /// With `inputs` features and hidden layers of the given sizes; no hidden layer makes it a linear model.
+    pub fn new(inputs: usize, hidden: &[usize], activation: Activation, likelihood: Likelihood) -> Result<Self, Error> {
+        likelihood.check()?;
+        if inputs == 0 {
+            return Err(Error::InvalidInput("a network needs at least one feature".into()));
+        }
+        if hidden.contains(&0) {
+            return Err(Error::InvalidInput("a hidden layer needs at least one unit".into()));
+        }
+        let mut layers: Vec<Layer> = Vec::new();
+        let (mut before, mut start) = (inputs, 0_usize);
+        for &outputs in hidden.iter().chain([&likelihood.outputs()]) {
+            let end = before.checked_add(1).and_then(|fan| fan.checked_mul(outputs)).and_then(|n| n.checked_add(start));
+            let Some(end) = end.filter(|end| *end <= MOST_WEIGHTS) else {
+                return Err(Error::InvalidInput(format!(
+                    "hidden layers {hidden:?} make more than {MOST_WEIGHTS} weights"
+                )));
+            };
+            layers.push(Layer { inputs: before, outputs, start });
+            (before, start) = (outputs, end);
+        }
+        Ok(Self { layers, activation, likelihood })
+    }
+
+    /// The layers, from the first hidden one to the output.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+    /// What hidden units do.
+    pub fn activation(&self) -> Activation {
+        self.activation
+    }
+    /// How outputs become probabilities.
+    pub fn likelihood(&self) -> Likelihood {
+        self.likelihood
+    }
+    /// Number of features.
+    pub fn inputs(&self) -> usize {
+        self.layers[0].inputs
+    }
+    /// Number of weights and biases, the noise included.
+    pub fn weights(&self) -> usize {
+        self.noise_at() + self.likelihood.extra()
+    }
+    /// Where the logarithm of the noise stands, if there is one.
+    pub(crate) fn noise_at(&self) -> usize {
+        self.layers[self.layers.len() - 1].end()
+    }
+    /// Units of all layers together.
+    pub(crate) fn units(&self) -> usize {
+        self.layers.iter().map(|layer| layer.outputs).sum()
+    }
+
+    /// Names of all weights: `hidden1.0:feature`, `hidden1.0:bias`, ..., `output.0:hidden1.0`, `output.0:bias`, `log noise`.
+    pub fn weight_names(&self, features: &[String]) -> Vec<String> {
+        let mut names = Vec::with_capacity(self.weights());
+        let mut before: Vec<String> = features.to_vec();
+        for (l, layer) in self.layers.iter().enumerate() {
+            let kind = if l + 1 == self.layers.len() { "output".into() } else { format!("hidden{}", l + 1) };
+            let units: Vec<String> = (0..layer.outputs).map(|j| format!("{kind}.{j}")).collect();
+            names.extend(units.iter().flat_map(|unit| before.iter().map(move |from| format!("{unit}:{from}"))));
+            names.extend(units.iter().map(|unit| format!("{unit}:bias")));
+            before = units;
+        }
+        names.extend((0..self.likelihood.extra()).map(|_| "log noise".to_owned()));
+        names
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.inputs())?;
+        self.layers.iter().try_for_each(|layer| write!(f, "-{}", layer.outputs))?;
+        write!(f, " {}", self.activation.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_sizes_are_named() {
+        let message = |inputs, hidden: &[usize], likelihood| {
+            Network::new(inputs, hidden, Activation::Relu, likelihood).unwrap_err().to_string()
+        };
+        assert!(message(0, &[3], Likelihood::Bernoulli).contains("one feature"));
+        assert!(message(2, &[3, 0], Likelihood::Bernoulli).contains("one unit"));
+        assert!(message(2, &[usize::MAX], Likelihood::Gaussian).contains("more than"));
+        assert!(message(2, &[3], Likelihood::Categorical { classes: 1 }).contains("2 classes"));
+    }
+
+    #[test]
+    fn weights_have_names() {
+        let network = Network::new(1, &[1], Activation::Tanh, Likelihood::Gaussian).unwrap();
+        let names = network.weight_names(&["x".into()]);
+        assert_eq!(names, ["hidden1.0:x", "hidden1.0:bias", "output.0:hidden1.0", "output.0:bias", "log noise"]);
+        assert_eq!(network.weights(), names.len());
+    }
+}

@@ -1,0 +1,293 @@
+//! Training of large networks: VOGN, IVON or Adam on minibatches, in single precision, for all components at once.
+//!
+//! Each component has a mean, a diagonal precision and a velocity; a step draws weights from it, goes forward and backward
+//! through a minibatch and moves it (see `kernels.rs`). Components are coupled through the terms of `log q` only; networks of
+//! some size never overlap, so those terms are looked at from time to time and left out while they are zero.
+//!
+//! The same seed gives the same bits for any number of threads: products run in fixed panels, noise depends on the index of
+//! a weight, and sums run in a fixed order. A state that was saved goes on to the same bits.
+//!
+//! ```
+//! use natmix_nets::train::{TrainConfig, Trainer};
+//! use natmix_nets::{Activation, Examples, Likelihood, Network};
+//! let x: Vec<f32> = (0..64).map(|i| i as f32 / 32.0 - 1.0).collect();
+//! let y = x.iter().map(|x| f32::from(*x > 0.0)).collect();
+//! let data = Examples::new(x, 1, y).unwrap();
+//! let network = Network::new(1, &[8], Activation::Tanh, Likelihood::Bernoulli).unwrap();
+//! let config = TrainConfig { components: 2, epochs: 20, batch: 16, ..TrainConfig::for_data(&network, 64) };
+//! let mut trainer = Trainer::new(&network, &data, config).unwrap();
+//! while let Some(epoch) = trainer.epoch().unwrap() {
+//!     assert!(epoch.elbo.is_finite());
+//! }
+//! let posterior = trainer.mixture().unwrap();
+//! assert_eq!((posterior.len(), posterior.dim()), (2, network.weights()));
+//! ```
+
+mod checkpoint;
+mod component;
+mod config;
+pub(crate) mod kernels;
+pub(crate) mod noise;
+mod overlap;
+pub(crate) mod spent;
+#[cfg(test)]
+mod tests;
+
+pub use checkpoint::TrainState;
+pub use config::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
+pub use spent::Doing;
+
+use super::examples::Examples;
+use super::network::Network;
+use component::{Batch, Work};
+use natmix::Error;
+use natmix::family::{Diag, Gaussian, Mixture, Precision};
+use natmix::rule::weights::trust_region_step;
+use noise::{Purpose, Stream, shuffle};
+use overlap::Watch;
+use rayon::prelude::*;
+use spent::Spent;
+use std::sync::Mutex;
+
+/// Training under way.
+pub struct Trainer<'a> {
+    network: &'a Network,
+    data: &'a Examples,
+    config: TrainConfig,
+    state: TrainState,
+    work: Vec<Work>,
+    batch: Batch,
+    order: Vec<u32>,
+    ordered: Option<u64>,
+    watch: Watch,
+    /// A buffer for each thread, for the gradient and curvature of a panel.
+    panels: Vec<Mutex<Vec<f32>>>,
+    /// Time for what components share.
+    spent: Spent,
+}
+
+/// What an epoch brought.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Epoch {
+    /// Epochs done.
+    pub epoch: usize,
+    /// Steps done.
+    pub iteration: u64,
+    /// Mean over the epoch's draws of the log likelihood of all rows, less the KL divergence at its end. A running figure: the
+    /// weights moved meanwhile.
+    pub elbo: f64,
+    /// Mean log likelihood of a row while it was trained on.
+    pub log_likelihood: f64,
+    /// KL divergence of the mixture from the prior.
+    pub kl: f64,
+    /// Weights of the components.
+    pub weights: Vec<f64>,
+}
+
+impl<'a> Trainer<'a> {
+    /// Starts afresh.
+    pub fn new(network: &'a Network, data: &'a Examples, config: TrainConfig) -> Result<Self, Error> {
+        config.validate(network, data.rows())?;
+        let state = TrainState::new(network, &config);
+        Self::resume(network, data, config, state)
+    }
+
+    /// Goes on from a state. With the same settings and data the result has the same bits as an unbroken run.
+    pub fn resume(
+        network: &'a Network,
+        data: &'a Examples,
+        config: TrainConfig,
+        state: TrainState,
+    ) -> Result<Self, Error> {
+        data.check(network)?;
+        config.validate(network, data.rows())?;
+        if !state.fits(network, &config) {
+            return Err(Error::InvalidInput(
+                "the saved state belongs to a network of another shape or to other settings".into(),
+            ));
+        }
+        let largest = network.layers().iter().map(|layer| layer.inputs * super::pass::panel_width(layer.outputs)).max();
+        // Gradient and curvature, the gradient of one draw for Stein's identity, and derivatives of the panel's units.
+        let parts = if config.optimiser == Optimiser::Ivon { 3 } else { 2 };
+        let room = parts * largest.unwrap_or(0) + 2 * config.batch * super::pass::PANEL;
+        Ok(Self {
+            work: (0..config.components).map(|_| Work::new(network, &config)).collect(),
+            batch: Batch::new(network, &config),
+            order: vec![0; data.rows()],
+            ordered: None,
+            watch: Watch::new(config.components),
+            panels: (0..rayon::current_num_threads()).map(|_| Mutex::new(vec![0.0; room])).collect(),
+            spent: Spent::default(),
+            network,
+            data,
+            config,
+            state,
+        })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+    /// What must be kept to go on later.
+    pub fn state(&self) -> &TrainState {
+        &self.state
+    }
+    /// Steps in an epoch.
+    pub fn steps_per_epoch(&self) -> u64 {
+        self.data.rows().div_ceil(self.config.batch) as u64
+    }
+    /// Epochs done.
+    pub fn epochs_done(&self) -> usize {
+        (self.state.iteration / self.steps_per_epoch()) as usize
+    }
+
+    /// Seconds that the steps so far took for one kind of work, all threads together.
+    pub fn spent(&self, doing: Doing) -> f64 {
+        self.spent.seconds(doing) + self.work.iter().map(|work| work.spent.seconds(doing)).sum::<f64>()
+    }
+
+    /// Goes on to the end of an epoch; nothing when all are done.
+    pub fn epoch(&mut self) -> Result<Option<Epoch>, Error> {
+        if self.epochs_done() >= self.config.epochs {
+            return Ok(None);
+        }
+        while self.step()? > 0 {}
+        Ok(Some(self.finish_epoch()))
+    }
+
+    /// One step; returns how many are left in the epoch.
+    pub fn step(&mut self) -> Result<u64, Error> {
+        let per_epoch = self.steps_per_epoch();
+        let (epoch, place) = (self.state.iteration / per_epoch, self.state.iteration % per_epoch);
+        if self.ordered != Some(epoch) {
+            shuffle(&mut self.order, Stream::new(self.config.seed, Purpose::Order, 0, epoch, 0));
+            self.ordered = Some(epoch);
+        }
+        if place == 0 {
+            self.state.sums.fill(0.0);
+        }
+        let first = place as usize * self.config.batch;
+        let rows = &self.order[first..(first + self.config.batch).min(self.order.len())];
+        self.batch.gather(self.data, rows, &self.spent);
+
+        let numbers = self.config.step_numbers(self.state.iteration, per_epoch);
+        let Self { network, config, state, work, batch, watch, panels, .. } = self;
+        let (seed, iteration) = (config.seed, state.iteration);
+        let plain = config.optimiser == Optimiser::Adam;
+        state.components.par_iter().zip(&mut *work).enumerate().for_each(|(k, (component, work))| {
+            work.draw(component, config, Stream::new(seed, Purpose::Weights, k as u64, iteration, 0), plain);
+        });
+        // Everything about the old mixture is found before anything moves.
+        watch.look(&state.components, &state.log_weights, work, config, iteration);
+        let scale = self.data.rows() as f64 / batch.rows as f64;
+        state.components.par_iter_mut().zip(work).enumerate().for_each(|(k, (component, work))| {
+            work.log_likelihood = work.evaluate(network, component, config, batch);
+            let overlap = watch.of(k);
+            component.step(network, config, work, batch, scale, numbers, overlap, panels);
+        });
+        for (k, work) in self.work.iter().enumerate() {
+            self.state.sums[k] += work.log_likelihood;
+            if !work.log_likelihood.is_finite() {
+                return Err(Error::InvalidInput(format!(
+                    "component {k}: the log likelihood is {} at step {} (try a smaller rate, or a larger first precision)",
+                    work.log_likelihood, self.state.iteration
+                )));
+            }
+        }
+        self.state.iteration += 1;
+        Ok((per_epoch - 1) - place)
+    }
+
+    /// What the epoch brought, when its last step is done; moves the weights of the components.
+    pub fn finish_epoch(&mut self) -> Epoch {
+        let network = self.network;
+        let kls: Vec<f64> =
+            self.state.components.par_iter().map(|component| component.kl(network, &self.config)).collect();
+        let plain = self.config.optimiser == Optimiser::Adam;
+        let values: Vec<f64> =
+            (self.state.sums.iter().zip(&kls)).map(|(sum, kl)| if plain { *sum } else { sum - kl }).collect();
+        match self.config.weight_step {
+            _ if plain || self.config.components == 1 => {}
+            WeightStep::Equal => {}
+            WeightStep::Bounded => {
+                // The step climbs the ELBO, in which -log w_k pulls weights together.
+                let pulls: Vec<f64> = values.iter().zip(&self.state.log_weights).map(|(v, w)| v - w).collect();
+                let mut room = vec![0.0; pulls.len()];
+                trust_region_step(&mut self.state.log_weights, &pulls, 1.0, self.config.weight_bound, &mut room);
+            }
+            WeightStep::Tempered => {
+                // The optimum if the entropy of the weights counted once a row.
+                let per_row: Vec<f64> = values.iter().map(|v| v / self.data.rows() as f64).collect();
+                let most = per_row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let total: f64 = per_row.iter().map(|v| (v - most).exp()).sum();
+                for (w, v) in self.state.log_weights.iter_mut().zip(&per_row) {
+                    *w = v - most - total.ln();
+                }
+            }
+        }
+        let weights: Vec<f64> = self.state.log_weights.iter().map(|w| w.exp()).collect();
+        let mean = |values: &[f64]| weights.iter().zip(values).map(|(w, v)| w * v).sum::<f64>();
+        // KL(q || prior) = sum_k w_k (KL_k + log w_k - E_k[log r_k]).
+        let parts: Vec<f64> =
+            kls.iter().enumerate().map(|(k, kl)| kl + self.state.log_weights[k] - self.watch.log_own(k)).collect();
+        let kl = if plain { 0.0 } else { mean(&parts) };
+        let log_likelihood = mean(&self.state.sums);
+        Epoch {
+            epoch: self.epochs_done(),
+            iteration: self.state.iteration,
+            elbo: log_likelihood - kl,
+            log_likelihood: log_likelihood / self.data.rows() as f64,
+            kl,
+            weights,
+        }
+    }
+
+    /// The posterior as it stands; plain networks are points, with the largest precision that draws can show.
+    pub fn mixture(&self) -> Result<Mixture, Error> {
+        mixture(self.state.components.iter().map(|c| (&c.mean, &c.prec)), &self.state.log_weights, &self.config)
+    }
+
+    /// The posterior when training is over. Gives each component's memory back as it goes: a mixture is in double precision.
+    pub fn into_mixture(self) -> Result<Mixture, Error> {
+        let Self { config, state, work, batch, order, panels, .. } = self;
+        drop((work, batch, order, panels));
+        let TrainState { components, log_weights, .. } = state;
+        // All velocities go first.
+        let components: Vec<_> = components.into_iter().map(|c| (c.mean, c.prec)).collect();
+        mixture(components.into_iter(), &log_weights, &config)
+    }
+}
+
+/// Means and precisions as a mixture; what is handed over by value is gone once it is converted.
+fn mixture<V: AsRef<[f32]>>(
+    components: impl Iterator<Item = (V, V)>,
+    log_weights: &[f64],
+    config: &TrainConfig,
+) -> Result<Mixture, Error> {
+    let wide = |x: V| -> Vec<f64> { x.as_ref().iter().map(|x| f64::from(*x)).collect() };
+    let components = components.map(|(mean, prec)| {
+        let mean = wide(mean);
+        let prec = match config.optimiser {
+            Optimiser::Adam => vec![POINT; mean.len()],
+            _ => wide(prec),
+        };
+        let prec = Diag::new(prec).map_err(|i| {
+            Error::InvalidInput(format!("the precision of weight {i} is not positive (try a smaller rate)"))
+        })?;
+        Ok(Gaussian::new(mean, Precision::Diag(prec)))
+    });
+    let components: Vec<Gaussian> = components.collect::<Result<_, Error>>()?;
+    let weights: Vec<f64> = log_weights.iter().map(|w| w.exp()).collect();
+    Mixture::new(&weights, components)
+}
+
+/// Runs `f` on so many threads, one a core if zero; results never depend on them.
+pub fn with_threads<T: Send>(threads: usize, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| Error::Threads { threads, problem: error.to_string() })?;
+    Ok(pool.install(f))
+}
+
+/// Precision that stands for a point.
+pub const POINT: f64 = 1e12;

@@ -1,0 +1,269 @@
+//! Training: gradients against the target's, same bits for threads and resumes, overlap, errors.
+
+use super::*;
+use crate::{Activation, Likelihood, Mlp};
+use component::{Batch, Component, Work};
+use natmix::Scratch;
+use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, Shape, Target};
+use natmix_models::observations::Observations;
+
+const LIKELIHOODS: [Likelihood; 3] =
+    [Likelihood::Bernoulli, Likelihood::Categorical { classes: 3 }, Likelihood::Gaussian];
+
+fn examples(likelihood: Likelihood, rows: usize) -> Examples {
+    let x = (0..2 * rows).map(|i| (1.7 * i as f32).sin()).collect();
+    let y = (0..rows).map(|r| match likelihood {
+        Likelihood::Bernoulli => f32::from(r % 3 == 1),
+        Likelihood::Categorical { classes } => (r * r % classes) as f32,
+        Likelihood::Gaussian => (1.3 * r as f32).cos(),
+    });
+    Examples::new(x, 2, y.collect()).unwrap()
+}
+
+fn network(likelihood: Likelihood) -> Network {
+    Network::new(2, &[5, 4], Activation::Tanh, likelihood).unwrap()
+}
+
+fn in_pool<T: Send>(threads: usize, f: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
+}
+
+/// With rate 1, momentum 0, curvature rate 1 and no damping a step shows the gradient and the curvature that it used.
+#[test]
+fn a_step_uses_the_target_s_derivatives() {
+    for likelihood in LIKELIHOODS {
+        let (network, data) = (network(likelihood), examples(likelihood, 11));
+        let one_output = likelihood.outputs() == 1;
+        for curvature in [CurvatureKind::EmpiricalFisher, CurvatureKind::GaussNewton] {
+            if curvature == CurvatureKind::GaussNewton && !one_output {
+                continue;
+            }
+            let config = TrainConfig {
+                momentum: 0.0,
+                curvature_rate: 1.0,
+                rate: 1.0,
+                schedule: Schedule::Constant,
+                batch: 11,
+                curvature,
+                first_precision: 1e9,
+                prior_precision: vec![2.0; 3],
+                draws: 2,
+                ..TrainConfig::for_data(&network, 11)
+            };
+            let mut component = Component::start(&network, &config, 0);
+            let start = component.clone();
+            let mut work = Work::new(&network, &config);
+            let mut batch = Batch::new(&network, &config);
+            batch.gather(&data, &(0..11).collect::<Vec<u32>>(), &Spent::default());
+            // A draw that barely differs from the mean, twice.
+            work.draw(&component, &config, Stream::new(1, Purpose::Weights, 0, 0, 0), false);
+            component.prec.fill(1e-3);
+            work.evaluate(&network, &component, &config, &batch);
+            let panels = [Mutex::new(vec![0.0; 100_000])];
+            component.step(&network, &config, &work, &batch, 1.0, config.step_numbers(0, 1), None, &panels);
+
+            let x = data.x().iter().map(|x| f64::from(*x)).collect();
+            let y = data.outcome().iter().map(|y| f64::from(*y)).collect();
+            let table = Observations::new(x, 2, y).unwrap();
+            let target = Mlp::new(network.clone(), table, &[0.5f64.sqrt()]).unwrap();
+            let z: Vec<f64> = start.mean.iter().map(|m| f64::from(*m)).collect();
+            let (mut log_p, mut grad, mut sums) = ([0.0], vec![0.0; z.len()], vec![0.0; z.len()]);
+            let kind = match curvature {
+                CurvatureKind::GaussNewton => Curvature::GaussNewton,
+                CurvatureKind::EmpiricalFisher => Curvature::EmpiricalFisher,
+            };
+            let curv = CurvatureSums { kind, shape: Shape::Diag, weights: &[1.0], sums: &mut sums };
+            let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: Some(curv) };
+            target.eval(Rows::All, Points::new(&z, z.len()), out, &mut Scratch::default()).unwrap();
+            for j in 0..network.noise_at() {
+                let (s, v) = (f64::from(component.prec[j]), f64::from(component.velocity[j]));
+                assert!(
+                    (s + sums[j]).abs() < 2e-3 * (1.0 + s.abs()),
+                    "{likelihood:?} {curvature:?} {j}: {s} {}",
+                    sums[j]
+                );
+                assert!(
+                    (v - grad[j]).abs() < 2e-3 * (1.0 + v.abs()),
+                    "{likelihood:?} {curvature:?} {j}: {v} {}",
+                    grad[j]
+                );
+                let moved = f64::from(component.mean[j]) - z[j];
+                assert!((moved - v / s).abs() < 1e-4 * (1.0 + moved.abs()));
+            }
+            if likelihood == Likelihood::Gaussian {
+                let j = network.noise_at();
+                assert!((f64::from(component.velocity[j]) - grad[j]).abs() < 2e-3 * (1.0 + grad[j].abs()));
+            }
+        }
+    }
+}
+
+fn settings(network: &Network, optimiser: Optimiser) -> TrainConfig {
+    TrainConfig {
+        optimiser,
+        components: 3,
+        epochs: 4,
+        batch: 16,
+        draws: 2,
+        seed: 5,
+        ..TrainConfig::for_data(network, 70)
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_threads_or_on_a_pause() {
+    // Wider than a panel, so that tasks are several.
+    let network = Network::new(2, &[130, 7], Activation::Relu, Likelihood::Categorical { classes: 3 }).unwrap();
+    let data = examples(Likelihood::Categorical { classes: 3 }, 70);
+    for optimiser in [Optimiser::Vogn, Optimiser::Ivon, Optimiser::Adam] {
+        let config = settings(&network, optimiser);
+        let run = |threads: usize| {
+            in_pool(threads, || {
+                let mut trainer = Trainer::new(&network, &data, config.clone()).unwrap();
+                let mut last = None;
+                while let Some(epoch) = trainer.epoch().unwrap() {
+                    last = Some(epoch);
+                }
+                (trainer.state().clone(), last.unwrap())
+            })
+        };
+        let (state, epoch) = run(1);
+        assert_eq!((state.clone(), epoch.clone()), run(2));
+        assert_eq!((state.clone(), epoch.clone()), run(3));
+
+        // Killed within the second epoch.
+        let folder = std::env::temp_dir().join(format!("natmix-train-{}-{optimiser:?}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("checkpoint");
+        let mut trainer = Trainer::new(&network, &data, config.clone()).unwrap();
+        trainer.epoch().unwrap();
+        trainer.step().unwrap();
+        trainer.step().unwrap();
+        trainer.state().save(&path, &network, &config).unwrap();
+        let loaded = TrainState::load(&path, &network, &config).unwrap();
+        assert_eq!(&loaded, trainer.state());
+        let mut trainer = Trainer::resume(&network, &data, config.clone(), loaded).unwrap();
+        let mut last = None;
+        while let Some(epoch) = trainer.epoch().unwrap() {
+            last = Some(epoch);
+        }
+        assert_eq!((trainer.state(), last.unwrap()), (&state, epoch));
+
+        // Damage is refused.
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(TrainState::load(&path, &network, &config).unwrap_err().to_string().contains("cut short"));
+        let other = TrainConfig { seed: 6, ..config.clone() };
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(TrainState::load(&path, &network, &other).unwrap_err().to_string().contains("other settings"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+/// Two components at the same place are one: every responsibility is one half and nothing is left of the terms.
+#[test]
+fn overlapping_components_feel_each_other() {
+    let network = network(Likelihood::Bernoulli);
+    let config = TrainConfig { components: 2, batch: 10, draws: 1, ..TrainConfig::for_data(&network, 20) };
+    let first = Component::start(&network, &config, 0);
+    let mut second = first.clone();
+    let mut work: Vec<Work> = (0..2).map(|_| Work::new(&network, &config)).collect();
+    for (k, work) in work.iter_mut().enumerate() {
+        work.draw(&first, &config, Stream::new(1, Purpose::Weights, k as u64, 0, 0), false);
+    }
+    let log_w = [0.5f64.ln(); 2];
+    let mut watch = Watch::new(2);
+    watch.look(&[first.clone(), second.clone()], &log_w, &work, &config, 0);
+    assert!((watch.log_own(0) - 0.5f64.ln()).abs() < 1e-12);
+    let terms = watch.of(0).expect("they overlap");
+    assert!(terms.grad.iter().chain(terms.hess).all(|x| x.abs() < 1e-3));
+    // A shift of two standard deviations in one weight: against differences of log q.
+    second.mean[3] += 2.0 / second.prec[3].sqrt();
+    watch.look(&[first.clone(), second.clone()], &log_w, &work, &config, 1);
+    let (terms, w) = (watch.of(0).expect("they overlap"), &work[0].samples);
+    let log_q = |at: f64| -> f64 {
+        let of = |c: &Component| {
+            let s = f64::from(c.prec[3]);
+            let others: f64 = (0..w.len())
+                .filter(|i| *i != 3)
+                .map(|i| -0.5 * f64::from(c.prec[i]) * f64::from(w[i] - c.mean[i]).powi(2))
+                .sum();
+            others - 0.5 * s * (at - f64::from(c.mean[3])).powi(2)
+        };
+        let (a, b) = (of(&first), of(&second));
+        a.max(b) + (-(a - b).abs()).exp().ln_1p()
+    };
+    let (at, step) = (f64::from(w[3]), 1e-4);
+    let s = f64::from(first.prec[3]);
+    let slope = (log_q(at + step) - log_q(at - step)) / (2.0 * step) - s * (f64::from(first.mean[3]) - at);
+    let curve = (log_q(at + step) - 2.0 * log_q(at) + log_q(at - step)) / (step * step) + s;
+    assert!((f64::from(terms.grad[3]) - slope).abs() < 1e-3 * (1.0 + slope.abs()), "{} {slope}", terms.grad[3]);
+    assert!((f64::from(terms.hess[3]) - curve).abs() < 1e-2 * (1.0 + curve.abs()), "{} {curve}", terms.hess[3]);
+    // Far apart there is nothing to compute.
+    second.mean[3] += 1e3;
+    work[1].draw(&second, &config, Stream::new(1, Purpose::Weights, 1, 0, 0), false);
+    let mut watch = Watch::new(2);
+    watch.look(&[first, second], &log_w, &work, &config, 0);
+    assert!(watch.of(0).is_none() && watch.log_own(0) == 0.0);
+}
+
+#[test]
+fn learned_weights_favour_better_components_without_collapse() {
+    let likelihood = Likelihood::Gaussian;
+    let (network, data) = (network(likelihood), examples(likelihood, 60));
+    for (step, least) in
+        [(WeightStep::Equal, 1.0 / 3.0 - 1e-12), (WeightStep::Bounded, 1e-3), (WeightStep::Tempered, 0.05)]
+    {
+        let config =
+            TrainConfig { components: 3, epochs: 5, weight_step: step, seed: 2, ..TrainConfig::for_data(&network, 60) };
+        let mut trainer = Trainer::new(&network, &data, config).unwrap();
+        let mut last = trainer.epoch().unwrap().unwrap();
+        while let Some(epoch) = trainer.epoch().unwrap() {
+            last = epoch;
+        }
+        assert!((last.weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!(last.weights.iter().all(|w| *w >= least), "{step:?} {:?}", last.weights);
+        assert_eq!(step == WeightStep::Equal, last.weights.iter().all(|w| (w - 1.0 / 3.0).abs() < 1e-12));
+    }
+}
+
+#[test]
+fn bad_settings_are_named() {
+    let (network, data) =
+        (network(Likelihood::Categorical { classes: 3 }), examples(Likelihood::Categorical { classes: 3 }, 20));
+    let base = TrainConfig::for_data(&network, 20);
+    let message = |config| Trainer::new(&network, &data, config).err().unwrap().to_string();
+    assert!(message(TrainConfig { batch: 21, ..base.clone() }).contains("21 of only 20 rows"));
+    assert!(message(TrainConfig { epochs: 0, ..base.clone() }).contains("epochs"));
+    assert!(message(TrainConfig { rate: f64::NAN, ..base.clone() }).contains("rate"));
+    assert!(message(TrainConfig { curvature: CurvatureKind::GaussNewton, ..base.clone() }).contains("one output"));
+    assert!(message(TrainConfig { prior_precision: vec![1.0], ..base.clone() }).contains("1 numbers for 3 layers"));
+    let wrong = Examples::new(vec![0.0; 4], 2, vec![0.0, 3.0]).unwrap();
+    assert!(
+        Trainer::new(&network, &wrong, TrainConfig { batch: 2, ..base.clone() })
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("row 1 is 3")
+    );
+    assert!(Examples::new(vec![0.0, f32::NAN], 2, vec![0.0]).unwrap_err().to_string().contains("row 0, column 1"));
+    let wild = TrainConfig { rate: 1e3, schedule: Schedule::Constant, first_precision: 1e-3, ..base };
+    let mut trainer = Trainer::new(&network, &data, wild).unwrap();
+    let end = (0..1000).find_map(|_| trainer.epoch().err());
+    assert!(end.is_none_or(|error| error.to_string().contains("smaller rate")));
+}
+
+/// Panels of many inputs and few rows: every optimiser has room for what it computes in them.
+#[test]
+fn wide_inputs_have_room() {
+    let network = Network::new(700, &[100], Activation::Relu, Likelihood::Bernoulli).unwrap();
+    let x = (0..700 * 8).map(|i| (1.7 * i as f32).sin()).collect();
+    let data = Examples::new(x, 700, (0..8).map(|r| (r % 2) as f32).collect()).unwrap();
+    for optimiser in [Optimiser::Vogn, Optimiser::Ivon, Optimiser::Adam] {
+        let config = TrainConfig { optimiser, batch: 4, epochs: 1, draws: 2, ..TrainConfig::for_data(&network, 8) };
+        let mut trainer = Trainer::new(&network, &data, config).unwrap();
+        assert!(trainer.epoch().unwrap().unwrap().log_likelihood.is_finite(), "{optimiser:?}");
+        assert!(trainer.spent(Doing::Products) > 0.0);
+        assert_eq!(trainer.mixture().unwrap(), trainer.into_mixture().unwrap());
+    }
+}
