@@ -1,5 +1,6 @@
 //! The targets, their budgets and what to reach in them.
 
+use super::specs::built_in;
 use anyhow::{Context, Result};
 use natmix_app::problem::Problem;
 use natmix_app::settings::{ModelKind, Settings};
@@ -66,33 +67,39 @@ pub const ROWS: [Row; 30] = [
 ];
 
 impl Row {
+    /// The public table that the row needs, below the folder of data sets; nothing for analytic targets.
+    pub fn table(&self) -> Option<String> {
+        match self.target {
+            name if built_in(name).is_some() => None,
+            "cancermortality" => Some("cancermortality/cancermortality.csv".into()),
+            name => Some(format!("targets/{name}_design.csv")),
+        }
+    }
+
     /// The fit that a user would ask for, with a budget, and its target.
-    pub fn load(&self, data: &Path) -> Result<(Settings, Problem)> {
-        let folder = data.join("targets");
+    pub fn load(&self, data: Option<&Path>) -> Result<(Settings, Problem)> {
         let base = Settings { max_evals: Some(self.evals), components: self.components(), ..Settings::default() };
-        let design = folder.join(format!("{}_design.csv", self.target));
-        let settings = if self.target == "cancermortality" {
-            let problem = cancermortality(&data.join("cancermortality/cancermortality.csv"))?;
-            return Ok((Settings { model: Some(ModelKind::Density), ..base }, problem));
-        } else if design.exists() {
-            Settings {
-                model: Some(ModelKind::Logistic),
-                data: Some(design),
-                outcome: Some("y".into()),
-                standardize: false,
-                intercept: false,
-                prior_sd: 10.0,
-                ..base
-            }
-        } else {
+        if let Some(spec) = built_in(self.target) {
             // The name says that its covariances are diagonal.
             let covariance = if self.target.ends_with("_diag") { "diag" } else { "auto" };
-            Settings {
-                model: Some(ModelKind::Density),
-                spec: Some(folder.join(format!("{}.json", self.target))),
-                covariance: covariance.into(),
-                ..base
-            }
+            let problem = Problem::from_spec(spec, self.target)?;
+            return Ok((Settings { model: Some(ModelKind::Density), covariance: covariance.into(), ..base }, problem));
+        }
+        let table = self.table().unwrap_or_default();
+        let path = data.map(|folder| folder.join(&table)).filter(|path| path.exists()).with_context(|| {
+            format!("{} needs the public table {table} in the folder that NATMIX_DATA names", self.target)
+        })?;
+        if self.target == "cancermortality" {
+            return Ok((Settings { model: Some(ModelKind::Density), ..base }, cancermortality(&path)?));
+        }
+        let settings = Settings {
+            model: Some(ModelKind::Logistic),
+            data: Some(path),
+            outcome: Some("y".into()),
+            standardize: false,
+            intercept: false,
+            prior_sd: 10.0,
+            ..base
         };
         let problem = Problem::load(&settings)?;
         Ok((settings, problem))
