@@ -50,8 +50,8 @@ pub enum Command {
     /// Write the page of pictures again, from what a fit saved
     #[command(after_help = "Example:\n  natmix report fit")]
     Report(ReportArgs),
-    /// Run the automatic mixture on targets with known answers, every seed; needs the folder that NATMIX_DATA names
-    #[command(after_help = "Example:\n  NATMIX_DATA=data natmix bench --targets gmm20,star --seeds 3")]
+    /// Run the automatic mixture on targets with known answers, every seed; some need tables in the folder that NATMIX_DATA names
+    #[command(after_help = "Example:\n  natmix bench --targets gmm20,star --seeds 3")]
     Bench(BenchArgs),
     /// List every method, draw plan, estimator and rule, one line each
     #[command(after_help = "Example:\n  natmix methods | grep draws")]

@@ -66,7 +66,7 @@ fn main() -> Result<(), Error> {
     let _ = writeln!(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {full_width} {full_height}\" \
-         font-family=\"sans-serif\" font-size=\"14\">\n\
+         font-family=\"sans-serif\" font-size=\"13\">\n\
          <title>A mixture that finds modes: four moments of one run</title>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<defs><g id=\"density\">{}</g>\n\
          <clipPath id=\"frame\"><rect width=\"{width}\" height=\"{height}\"/></clipPath></defs>",

@@ -95,6 +95,8 @@ pub mod matrix {
 mod pages {
     #[doc = include_str!("../../../README.md")]
     pub struct Project;
+    #[doc = include_str!("../README.md")]
+    pub struct Package;
     #[doc = include_str!("../../../docs/automatic.md")]
     pub struct Automatic;
     #[doc = include_str!("../../../docs/methods/bbvi.md")]

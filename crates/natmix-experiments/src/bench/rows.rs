@@ -1,5 +1,6 @@
 //! The targets, their budgets and what to reach in them.
 
+use super::specs::built_in;
 use anyhow::{Context, Result};
 use natmix::config::{OrAuto, Overrides};
 use natmix::family::CovarianceKind;
@@ -68,35 +69,42 @@ pub const ROWS: [Row; 30] = [
 ];
 
 impl Row {
+    /// The public table that the row needs, below the folder of data sets; nothing for analytic targets.
+    pub fn table(&self) -> Option<String> {
+        match self.target {
+            name if built_in(name).is_some() => None,
+            "cancermortality" => Some("cancermortality/cancermortality.csv".into()),
+            name => Some(format!("targets/{name}_design.csv")),
+        }
+    }
+
     /// The fit that a user would ask for, with a budget, and its target.
-    pub fn load(&self, data: &Path) -> Result<(Settings, Problem)> {
-        let folder = data.join("targets");
+    pub fn load(&self, data: Option<&Path>) -> Result<(Settings, Problem)> {
         let components = if self.components == 0 { OrAuto::Auto } else { OrAuto::Is(self.components) };
         let mut engine =
             Overrides { max_evals: Some(self.evals), components: Some(components), ..Overrides::default() };
-        let design = folder.join(format!("{}_design.csv", self.target));
-        let fit = if self.target == "cancermortality" {
-            let problem = cancermortality(&data.join("cancermortality/cancermortality.csv"))?;
-            let fit = FitSettings { model: Some(ModelKind::Density), ..FitSettings::default() };
-            return Ok((Settings { fit, engine, ..Settings::default() }, problem));
-        } else if design.exists() {
-            FitSettings {
-                model: Some(ModelKind::Logistic),
-                data: Some(design),
-                outcome: Some("y".into()),
-                standardize: Some(false),
-                intercept: Some(false),
-                prior_sd: Some(10.0),
-                ..FitSettings::default()
-            }
-        } else {
+        let density = FitSettings { model: Some(ModelKind::Density), ..FitSettings::default() };
+        if let Some(spec) = built_in(self.target) {
             // The name says that its covariances are diagonal.
             engine.covariance = self.target.ends_with("_diag").then_some(CovarianceKind::Diag.into());
-            FitSettings {
-                model: Some(ModelKind::Density),
-                spec: Some(folder.join(format!("{}.json", self.target))),
-                ..FitSettings::default()
-            }
+            let problem = Problem::from_spec(spec, self.target)?;
+            return Ok((Settings { fit: density, engine, ..Settings::default() }, problem));
+        }
+        let table = self.table().unwrap_or_default();
+        let path = data.map(|folder| folder.join(&table)).filter(|path| path.exists()).with_context(|| {
+            format!("{} needs the public table {table} in the folder that NATMIX_DATA names", self.target)
+        })?;
+        if self.target == "cancermortality" {
+            return Ok((Settings { fit: density, engine, ..Settings::default() }, cancermortality(&path)?));
+        }
+        let fit = FitSettings {
+            model: Some(ModelKind::Logistic),
+            data: Some(path),
+            outcome: Some("y".into()),
+            standardize: Some(false),
+            intercept: Some(false),
+            prior_sd: Some(10.0),
+            ..FitSettings::default()
         };
         let settings = Settings { fit, engine, ..Settings::default() };
         let problem = Problem::load(&settings)?;

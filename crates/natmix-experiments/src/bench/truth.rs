@@ -1,18 +1,18 @@
 //! What is known about a target: the modes of a mixture, and the evidence of a density in the plane.
 
-use anyhow::{Context, Result, anyhow};
+use super::specs::built_in;
+use anyhow::{Result, anyhow};
 use natmix::Scratch;
 use natmix::family::{Covariances, Mixture};
 use natmix::target::{EvalOut, Points, Rows, Target};
 use serde::Deserialize;
-use std::path::Path;
 
 /// Points a side of the grid, and standard deviations that it reaches from the mean.
 const GRID: usize = 1201;
 const REACH: f64 = 10.0;
 
-/// The modes of a mixture that a file describes, with their own metrics and weights.
-pub fn true_modes(spec: Option<&Path>) -> Result<Option<Mixture>> {
+/// The modes of a built-in target that is a mixture, with their own metrics and weights.
+pub fn true_modes(target: &str) -> Result<Option<Mixture>> {
     #[derive(Deserialize)]
     struct Parts {
         kind: String,
@@ -23,12 +23,11 @@ pub fn true_modes(spec: Option<&Path>) -> Result<Option<Mixture>> {
         covariances: Option<Vec<Vec<Vec<f64>>>>,
         variances: Option<Vec<Vec<f64>>>,
     }
-    let Some(path) = spec else { return Ok(None) };
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let parts: Parts = serde_json::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?;
+    let Some(spec) = built_in(target) else { return Ok(None) };
+    let parts: Parts = serde_json::from_str(spec)?;
     let (Some(weights), Some(means)) = (parts.weights, parts.means) else { return Ok(None) };
     // The arms of a star cross in the middle: its components are no separate modes.
-    if !parts.kind.ends_with("_mixture") || path.file_stem().is_some_and(|name| name == "star") {
+    if !parts.kind.ends_with("_mixture") || target == "star" {
         return Ok(None);
     }
     let covariances = match (&parts.covariances, &parts.variances) {
