@@ -20,27 +20,81 @@
 //! # std::fs::remove_file(path).unwrap();
 //! ```
 
-use crate::automatic::{Kept, Phase, SearchSummary, Witnesses};
 use crate::config::Config;
 use crate::error::Error;
-use crate::estimate::trick::Coefficients;
-use crate::method::Method;
-use crate::observe::{Iteration, Observer};
-use crate::rule::Rule;
-use crate::rule::adam::AdamState;
+use crate::evaluate::Spent;
+use crate::family::Mixture;
+use crate::run::observe::{Iteration, Observer};
 use crate::save::bundle::{self, Layout, Stored, Tensors};
-use crate::save::parts::{Outline, add_mixture, check_all, take_mixture};
-use crate::state::{Best, Carried, State};
-use crate::stop::{History, HistoryParts};
+use crate::save::parts::check_all;
+use crate::strategy::record::MOST_COUNT;
+use crate::strategy::start::check_start;
+use crate::strategy::{Strategy, kind_of};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Numbers in a bin of the history, and in one of its latest estimates.
-const BIN: usize = 4;
-const PAIR: usize = 2;
-/// No run counts this far; what is below can be added up without care.
-const MOST_COUNT: u64 = 1 << 53;
+/// What the driver counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
+    pub iteration: u64,
+    pub spent: Spent,
+    pub seconds: f64,
+}
+
+/// A run between two iterations: counts, and what its strategy has saved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub(crate) counts: Counts,
+    mixture: Mixture,
+    /// Which kind of strategy it was.
+    kind: &'static str,
+    document: Value,
+    tensors: Tensors,
+}
+
+impl State {
+    /// The state of a run.
+    pub(crate) fn of(strategy: &dyn Strategy, counts: Counts, config: &Config) -> Result<Self, Error> {
+        let mut tensors = Tensors::default();
+        let document = strategy.save(&mut tensors)?;
+        Ok(Self { counts, mixture: strategy.mixture().clone(), kind: kind_of(config).name(), document, tensors })
+    }
+
+    /// The strategy as it was, for a run in dimension `dim` with the same settings.
+    pub(crate) fn strategy(self, config: &Config, dim: usize) -> Result<Box<dyn Strategy>, Error> {
+        check_start(&self.mixture, config, dim, None)?;
+        let kind = kind_of(config);
+        let fitting = || {
+            if kind.name() != self.kind {
+                return Err(format!("its strategy is `{}`", self.kind));
+            }
+            self.tensors.check(&kind.layout(config, &self.document)?)
+        };
+        let fitting = fitting().and_then(|()| kind.load(config, &self.document, self.tensors.clone()));
+        fitting.map_err(|problem| {
+            Error::InvalidInput(format!(
+                "the state does not go with method `{}` and rule `{}` ({problem}): resume with the settings of its run",
+                config.method.name(),
+                config.rule.name()
+            ))
+        })
+    }
+
+    /// The mixture as it stands.
+    pub fn mixture(&self) -> &Mixture {
+        &self.mixture
+    }
+    /// Iterations done.
+    pub fn iteration(&self) -> u64 {
+        self.counts.iteration
+    }
+    /// Points at which the target was evaluated.
+    pub fn evals(&self) -> u64 {
+        self.counts.spent.evals
+    }
+}
 
 /// A run between two iterations, with its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +118,17 @@ impl Checkpoint {
 
     /// The bytes that [`Checkpoint::save`] writes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        encode(&self.state, &self.config)
+        let State { counts, mixture: _, kind: _, document, tensors } = &self.state;
+        let mut tensors = tensors.clone();
+        tensors.add("seconds", vec![1], vec![counts.seconds]);
+        let document = Document {
+            config: self.config.clone(),
+            iteration: counts.iteration,
+            evals: counts.spent.evals,
+            dropped: counts.spent.dropped,
+            strategy: document.clone(),
+        };
+        bundle::encode::<Checkpoint>(&document, &tensors)
     }
 }
 
@@ -90,7 +154,7 @@ impl Checkpointer {
 impl Observer for Checkpointer {
     fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
         if it.iteration.is_multiple_of(self.every) {
-            bundle::write_file(&self.path, &encode(it.state, it.config)?)?;
+            it.checkpoint()?.save(&self.path)?;
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -100,256 +164,43 @@ impl Observer for Checkpointer {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Document {
     config: Config,
-    mixture: Outline,
-    best: Option<Outline>,
     iteration: u64,
     evals: u64,
     dropped: u64,
-    barren: (u64, u64),
-    history: HistoryOutline,
-    #[serde(default)]
-    automatic: Option<PhaseOutline>,
-}
-
-/// An automatic run, less its numbers for each component.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PhaseOutline {
-    search: SearchSummary,
-    stage: u64,
-    since: u64,
-    settling: Option<u64>,
-    fuller: usize,
-    rested: bool,
-    next_id: u64,
-    counts: Vec<usize>,
-    rounds: u64,
-    witnesses: usize,
-    kept: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HistoryOutline {
-    width: u64,
-    filled: u64,
-    bins: usize,
-    recent: usize,
-}
-
-/// Numbers of momentum, and of each of Adam's moments, that a component carries.
-fn carried_lens(config: &Config, dim: usize) -> (usize, usize) {
-    match config.rule {
-        Rule::Momentum => (dim, 0),
-        Rule::Adam => (0, 1 + dim + config.covariance.len(dim)),
-        _ => (0, 0),
-    }
-}
-
-fn encode(state: &State, config: &Config) -> Result<Vec<u8>, Error> {
-    let HistoryParts { width, filled, bins, recent } = state.history.to_parts();
-    let document = Document {
-        config: config.clone(),
-        mixture: Outline::of(&state.mixture),
-        best: state.best.as_ref().map(|best| Outline::of(&best.mixture)),
-        iteration: state.iteration,
-        evals: state.evals,
-        dropped: state.dropped,
-        barren: state.barren,
-        history: HistoryOutline { width, filled, bins: bins.len(), recent: recent.len() },
-        automatic: state.automatic.as_ref().map(PhaseOutline::of),
-    };
-    let count = state.carried.len();
-    let (velocity, adam) = carried_lens(config, state.mixture.dim());
-    let collect = |part: fn(&Carried) -> &[f64]| state.carried.iter().flat_map(part).copied().collect::<Vec<f64>>();
-    let each = |part: fn(&Carried) -> f64| state.carried.iter().map(part).collect::<Vec<f64>>();
-    let mut tensors = Tensors::default();
-    add_mixture(&mut tensors, "", &state.mixture);
-    if let Some(best) = &state.best {
-        add_mixture(&mut tensors, "best_", &best.mixture);
-        tensors.add("best_elbo", vec![PAIR], vec![best.elbo, best.se]);
-    }
-    tensors.add("seconds", vec![1], vec![state.seconds]);
-    tensors.add("history_bins", vec![bins.len(), BIN], bins.concat());
-    tensors.add("history_recent", vec![recent.len(), PAIR], recent.concat());
-    tensors.add("bounds", vec![count], each(|carried| carried.bound));
-    tensors.add("objectives", vec![count], each(|carried| carried.objective));
-    tensors.add("value_tricks", vec![count], each(|carried| carried.trick.value));
-    tensors.add("grad_tricks", vec![count], each(|carried| carried.trick.grad));
-    tensors.add("velocities", vec![count, velocity], collect(|carried| &carried.velocity));
-    tensors.add("adam_first", vec![count, adam], collect(|carried| &carried.adam.first));
-    tensors.add("adam_second", vec![count, adam], collect(|carried| &carried.adam.second));
-    if let Some(phase) = &state.automatic {
-        tensors.add("before", vec![1], vec![phase.before]);
-        tensors.add("spread", vec![count], phase.spread.clone());
-        tensors.add("radial", vec![count], phase.radial.clone());
-        let (d, witnesses) = (state.mixture.dim(), &phase.witnesses);
-        tensors.add("witnesses", vec![witnesses.len(), d], witnesses.z.clone());
-        tensors.add("witness_grads", vec![witnesses.len(), d], witnesses.grad.clone());
-        tensors.add("witness_log_p", vec![witnesses.len()], witnesses.log_p.clone());
-        tensors.add("witness_excess", vec![witnesses.len()], witnesses.excess.clone());
-        tensors.add("kept", vec![phase.kept.len(), d], phase.kept.z.clone());
-        tensors.add("kept_grads", vec![phase.kept.len(), d], phase.kept.grad.clone());
-        tensors.add("kept_log_p", vec![phase.kept.len()], phase.kept.log_p.clone());
-        tensors.add("kept_log_s", vec![phase.kept.len()], phase.kept.log_s.clone());
-    }
-    bundle::encode::<Checkpoint>(&document, &tensors)
-}
-
-impl PhaseOutline {
-    fn of(phase: &Phase) -> Self {
-        let Phase { search, stage, since, settling, fuller, rested, next_id, counts, rounds, witnesses, kept, .. } =
-            phase;
-        Self {
-            search: search.clone(),
-            stage: *stage,
-            since: *since,
-            settling: *settling,
-            fuller: *fuller,
-            rested: *rested,
-            next_id: *next_id,
-            counts: counts.clone(),
-            rounds: *rounds,
-            witnesses: witnesses.len(),
-            kept: kept.len(),
-        }
-    }
+    /// What the strategy says of itself.
+    strategy: Value,
 }
 
 impl Stored for Checkpoint {
     const KIND: &'static str = "checkpoint";
+    // Before, the state of every strategy was laid out here.
+    const FORMAT: u64 = 2;
     type Document = Document;
 
     fn layout(document: &Document) -> Result<Layout, String> {
-        let Document { config, mixture, best, iteration, evals, dropped, barren, history, automatic } = document;
+        let Document { config, iteration, evals, dropped, strategy } = document;
         config.validate().map_err(|error| error.to_string())?;
-        let mut layout = mixture.layout("")?;
-        let (d, count) = (mixture.dim, mixture.ids.len());
-        let auto = config.method == Method::Auto;
-        if automatic.is_some() != auto {
-            return Err("settings and state differ in the method".into());
-        }
-        if !auto && config.components != count || config.covariance != mixture.covariance {
-            return Err("settings and mixture differ in number or shape of the components".into());
-        }
-        if [iteration, evals, dropped, &barren.0, &barren.1].iter().any(|count| **count > MOST_COUNT) {
+        if [iteration, evals, dropped].iter().any(|count| **count > MOST_COUNT) {
             return Err("a counter is out of range".into());
         }
-        let mut add = |name: &str, shape: Vec<usize>| layout.push((name.to_owned(), shape));
-        if let Some(best) = best {
-            let number = auto || best.ids.len() == count;
-            if (best.dim, best.covariance) != (d, mixture.covariance) || !number {
-                return Err("the best mixture differs from the present one in size or shape".into());
-            }
-            best.layout("best_")?.into_iter().for_each(|(name, shape)| add(&name, shape));
-            add("best_elbo", vec![PAIR]);
-        }
-        let (velocity, adam) = carried_lens(config, d);
-        add("seconds", vec![1]);
-        add("history_bins", vec![history.bins, BIN]);
-        add("history_recent", vec![history.recent, PAIR]);
-        ["bounds", "objectives", "value_tricks", "grad_tricks"].iter().for_each(|name| add(name, vec![count]));
-        add("velocities", vec![count, velocity]);
-        add("adam_first", vec![count, adam]);
-        add("adam_second", vec![count, adam]);
-        if let Some(phase) = automatic {
-            let most = crate::config::MOST_COUNT as usize;
-            if phase.counts.len() != count || phase.counts.iter().any(|n| *n == 0 || *n > most) {
-                return Err("the number of draws does not go with the components".into());
-            }
-            if [phase.stage, phase.since, phase.next_id, phase.rounds].iter().any(|n| *n > MOST_COUNT)
-                || phase.since > *iteration
-            {
-                return Err("a counter is out of range".into());
-            }
-            add("before", vec![1]);
-            add("spread", vec![count]);
-            add("radial", vec![count]);
-            add("witnesses", vec![phase.witnesses, d]);
-            add("witness_grads", vec![phase.witnesses, d]);
-            add("witness_log_p", vec![phase.witnesses]);
-            add("witness_excess", vec![phase.witnesses]);
-            add("kept", vec![phase.kept, d]);
-            add("kept_grads", vec![phase.kept, d]);
-            add("kept_log_p", vec![phase.kept]);
-            add("kept_log_s", vec![phase.kept]);
-        }
+        let mut layout = kind_of(config).layout(config, strategy)?;
+        layout.push(("seconds".into(), vec![1]));
         Ok(layout)
     }
 
     fn assemble(document: Document, mut tensors: Tensors) -> Result<Self, String> {
-        let Document { config, mixture, best, iteration, evals, dropped, barren, history, automatic } = document;
-        let (velocity_len, adam_len) = carried_lens(&config, mixture.dim);
-        let mut take = |name: &str, fine: fn(f64) -> bool| {
-            let data = tensors.take(name);
-            check_all(name, &data, fine)?;
-            Ok::<_, String>(data)
+        let Document { config, iteration, evals, dropped, strategy } = document;
+        let seconds = tensors.take("seconds");
+        check_all("seconds", &seconds, |x| x.is_finite() && x >= 0.0)?;
+        let kind = kind_of(&config);
+        let loaded = kind.load(&config, &strategy, tensors.clone())?;
+        let state = State {
+            counts: Counts { iteration, spent: Spent { evals, dropped }, seconds: seconds[0] },
+            mixture: loaded.mixture().clone(),
+            kind: kind.name(),
+            document: strategy,
+            tensors,
         };
-        let seconds = take("seconds", |x| x.is_finite() && x >= 0.0)?[0];
-        // Sums of squares may have overflowed.
-        let bins = take("history_bins", |x| !x.is_nan())?.as_chunks().0.to_vec();
-        let recent = take("history_recent", f64::is_finite)?.as_chunks().0.to_vec();
-        let parts = HistoryParts { width: history.width, filled: history.filled, bins, recent };
-        let history = History::from_parts(parts).ok_or("its history cannot be that of a run")?;
-        let bounds = take("bounds", |x| x.is_finite() && x > 0.0)?;
-        // NaN before the first iteration.
-        let objectives = take("objectives", |_| true)?;
-        let (values, grads) = (take("value_tricks", f64::is_finite)?, take("grad_tricks", f64::is_finite)?);
-        let velocities = take("velocities", f64::is_finite)?;
-        let adam_first = take("adam_first", f64::is_finite)?;
-        let adam_second = take("adam_second", |x| x >= 0.0)?;
-        let automatic = match automatic {
-            None => None,
-            Some(outline) => Some(Phase {
-                search: outline.search,
-                stage: outline.stage,
-                since: outline.since,
-                // Minus infinity in the first stage, NaN before a component's first look.
-                before: take("before", |x| !x.is_nan())?[0],
-                settling: outline.settling,
-                fuller: outline.fuller.clamp(1, 1000),
-                rested: outline.rested,
-                next_id: outline.next_id,
-                counts: outline.counts,
-                spread: take("spread", |x| x.is_nan() || x >= 0.0)?,
-                radial: take("radial", |x| (0.0..=1.0).contains(&x))?,
-                rounds: outline.rounds,
-                witnesses: Witnesses {
-                    z: take("witnesses", f64::is_finite)?,
-                    grad: take("witness_grads", f64::is_finite)?,
-                    log_p: take("witness_log_p", f64::is_finite)?,
-                    // Infinite for modes.
-                    excess: take("witness_excess", |x| x > 0.0)?,
-                },
-                kept: Kept {
-                    z: take("kept", f64::is_finite)?,
-                    // A point that cannot be evaluated has NaN.
-                    grad: take("kept_grads", |_| true)?,
-                    log_p: take("kept_log_p", |_| true)?,
-                    log_s: take("kept_log_s", |_| true)?,
-                },
-            }),
-        };
-        let of = |data: &[f64], k: usize, len: usize| data[k * len..][..len].to_vec();
-        let carried = (0..mixture.ids.len())
-            .map(|k| Carried {
-                bound: bounds[k],
-                objective: objectives[k],
-                trick: Coefficients { value: values[k], grad: grads[k] },
-                velocity: of(&velocities, k, velocity_len),
-                adam: AdamState { first: of(&adam_first, k, adam_len), second: of(&adam_second, k, adam_len) },
-            })
-            .collect();
-        let best = match best {
-            None => None,
-            Some(outline) => {
-                let elbo = take("best_elbo", |x| !x.is_nan())?;
-                let mixture = take_mixture(&mut tensors, "best_", outline)?;
-                Some(Best { mixture, elbo: elbo[0], se: elbo[1] })
-            }
-        };
-        let mixture = take_mixture(&mut tensors, "", mixture)?;
-        let state = State { mixture, iteration, evals, dropped, seconds, barren, history, best, carried, automatic };
         Ok(Self { state, config })
     }
 }

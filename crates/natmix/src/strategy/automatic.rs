@@ -20,28 +20,29 @@ mod moments;
 mod search;
 mod shared;
 mod stages;
+mod state;
 
-pub(crate) use missed::Witnesses;
 pub use search::SearchSummary;
 
+use super::record::Estimated;
+use super::start::{check_start, precision_from_sd, spread_out};
+use super::{Outcome, Progress, Strategy, Tools, need_gradient};
 use crate::config::Config;
 use crate::error::Error;
-use crate::estimate::ScratchPool;
+use crate::evaluate::Batch;
 use crate::family::{Gaussian, Mixture};
-use crate::observe::{Iteration, Observer, Searching, tell};
 use crate::rule::{self, Skipped, StepInfo, trust_region};
-use crate::run::{Fitted, MOST_BARREN, conclude};
-use crate::state::{Carried, State, precision_from_sd, spread_out};
-use crate::stop::StopReason;
+use crate::run::stop::StopReason;
+use crate::save::bundle::{Layout, Tensors};
 use crate::target::{Shape, Target};
-use evaluate::Evaluator;
+use crate::workspace::ScratchPool;
+use evaluate::LimitedEvaluator;
 use moments::View;
 use rayon::prelude::*;
 use search::{Found, Search, StartFrom};
-pub(crate) use shared::Kept;
+use serde_json::Value;
 use shared::Shared;
-use std::ops::ControlFlow;
-use std::time::Instant;
+use state::{Carried, State};
 
 /// Most components, unless told; twice as many where the budget has this many evaluations for each of them.
 pub const MOST_COMPONENTS: usize = 128;
@@ -79,55 +80,6 @@ const FEW_COMPONENTS: usize = 8;
 const FRESH: f64 = 0.3;
 /// Evaluations where neither evaluations nor seconds are limited.
 pub const DEFAULT_EVALS: u64 = 100_000;
-/// Where an automatic run stands, beyond what every run carries.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Phase {
-    pub search: SearchSummary,
-    /// Splits done.
-    pub stage: u64,
-    /// Iterations done when the stage began.
-    pub since: u64,
-    /// ELBO with which the previous stage ended.
-    pub before: f64,
-    /// Iterations of settling that are left; none while there is still something to gain.
-    pub settling: Option<u64>,
-    /// Times as many points that are drawn while it settles.
-    pub fuller: usize,
-    /// Whether the run had come to rest when the settling began.
-    pub rested: bool,
-    pub next_id: u64,
-    /// Points that each component draws next.
-    pub counts: Vec<usize>,
-    /// Running means of the residual's variance under each component, and of the share that goes with the distance.
-    pub spread: Vec<f64>,
-    pub radial: Vec<f64>,
-    /// Rounds of components that were added where the mixture missed mass, and the points that tell where it may.
-    pub rounds: u64,
-    pub witnesses: Witnesses,
-    /// Points of the iteration before, for use with those of the next.
-    pub kept: Kept,
-}
-
-impl Phase {
-    fn new(search: SearchSummary, count: usize, draws: usize) -> Self {
-        Self {
-            search,
-            stage: 0,
-            since: 0,
-            before: f64::NEG_INFINITY,
-            settling: None,
-            fuller: 1,
-            rested: false,
-            next_id: count as u64,
-            counts: vec![draws; count],
-            spread: vec![f64::NAN; count],
-            radial: vec![0.0; count],
-            rounds: 0,
-            witnesses: Witnesses::default(),
-            kept: Kept::default(),
-        }
-    }
-}
 
 /// Points of a component that no other serves.
 fn own_draws(dim: usize, shape: Shape) -> usize {
@@ -149,7 +101,7 @@ fn most_components(config: &Config) -> usize {
 }
 
 /// The `most` heaviest components of `mixture`: a run may end before it has come to choose between the modes.
-pub(crate) fn at_most(mixture: &Mixture, most: usize) -> Mixture {
+fn at_most(mixture: &Mixture, most: usize) -> Mixture {
     let weights = mixture.weights();
     let mut order: Vec<usize> = (0..mixture.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
@@ -161,224 +113,149 @@ pub(crate) fn at_most(mixture: &Mixture, most: usize) -> Mixture {
     Mixture::new(&kept, components).map_or_else(|_| mixture.clone(), |heaviest| heaviest.with_ids(ids))
 }
 
-/// Runs; `start` is a mixture to begin with in place of a search, or a state to go on from.
-pub(crate) fn run(
-    target: &dyn Target,
-    config: Config,
-    start: Result<Option<Mixture>, Box<State>>,
-    threads: usize,
-    mut observers: Vec<&mut dyn Observer>,
-) -> Result<Fitted, Error> {
-    let clock = Instant::now();
-    let scratch = ScratchPool::new(threads);
-    let state = match start {
-        Err(state) => *state,
-        Ok(Some(mixture)) => begin(mixture, SearchSummary::default(), &config),
-        Ok(None) => first_state(target, &config, &scratch, &mut observers, &clock)?,
-    };
-    Runner {
-        target,
-        scratch,
-        shared: Shared::default(),
-        views: Vec::new(),
-        steps: Vec::new(),
-        values: Vec::new(),
-        new_weights: Vec::new(),
-        before: state.seconds,
-        clock,
-        config,
-        state,
+/// The automatic method.
+pub(crate) struct Kind;
+
+impl super::Kind for Kind {
+    fn name(&self) -> &'static str {
+        "automatic"
     }
-    .run(observers)
+
+    fn check(&self, _: &Config, target: &dyn Target) -> Result<(), Error> {
+        need_gradient(target)
+    }
+
+    fn budget(&self, config: &Config) -> Option<u64> {
+        budget(config)
+    }
+
+    fn begin(&self, config: &Config, dim: usize, start: Option<Mixture>) -> Result<Box<dyn Strategy>, Error> {
+        let searched = start.is_some();
+        let mixture = match start {
+            Some(mixture) => {
+                check_start(&mixture, config, dim, None)?;
+                mixture
+            }
+            // Until the search is done.
+            None => Mixture::single(start_component(config, dim)?),
+        };
+        let state = first_state(mixture, SearchSummary::default(), config);
+        Ok(Box::new(Automatic::new(config, state, searched)))
+    }
+
+    fn layout(&self, config: &Config, document: &Value) -> Result<Layout, String> {
+        state::layout(config, document)
+    }
+
+    fn load(&self, config: &Config, document: &Value, tensors: Tensors) -> Result<Box<dyn Strategy>, String> {
+        // A run is saved after an iteration, so after its search.
+        Ok(Box::new(Automatic::new(config, state::load(document, tensors)?, true)))
+    }
 }
 
 /// A state around a first mixture.
-fn begin(mixture: Mixture, search: SearchSummary, config: &Config) -> State {
-    let count = mixture.len();
+fn first_state(mixture: Mixture, search: SearchSummary, config: &Config) -> State {
     let draws = own_draws(mixture.dim(), mixture.shape());
-    let mut state = State::new(mixture, config);
-    state.automatic = Some(Phase::new(search, count, draws));
-    state
+    State::new(mixture, search, config, draws)
 }
 
-/// Searches for modes and makes a mixture of them.
-fn first_state(
-    target: &dyn Target,
-    config: &Config,
-    scratch: &ScratchPool,
-    observers: &mut [&mut dyn Observer],
-    clock: &Instant,
-) -> Result<State, Error> {
-    let dim = target.dim();
+/// The start distribution as a component.
+fn start_component(config: &Config, dim: usize) -> Result<Gaussian, Error> {
     let (centre, sd) = spread_out(config, dim)?;
-    let mut go_on = |evals: u64| {
-        let seconds = clock.elapsed().as_secs_f64();
-        let searching = Searching { evals, seconds };
-        // Every observer hears of it, also when one has had enough.
-        let mut stop = false;
-        for observer in observers.iter_mut() {
-            stop |= observer.searching(&searching) == ControlFlow::Break(());
-        }
-        !stop && config.max_seconds.is_none_or(|most| seconds < most)
-    };
-    let budget = budget(config);
-    let limit = budget.map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
-    let most_evals = budget.unwrap_or(u64::MAX);
-    let mut evaluator = Evaluator { limit, most_evals, ..Evaluator::new(target, scratch, (0, 0), &mut go_on) };
-    let most = most_components(config);
-    let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
-    let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;
-    let (evals, dropped) = (evaluator.evals, evaluator.dropped);
-    let mut modes: Vec<&Found> = search.modes.iter().collect();
-    modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
-    let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
-    modes.retain(|mode| mode.log_mass() - heaviest > NEGLIGIBLE);
-    modes.truncate(most.max(1).max(MOST_COMPONENTS.min(modes.len())));
-    let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
-    let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
-    let summary = search.summary();
-    if !(summary.log_concave || search.is_parabola()) || components.is_empty() {
-        // The start itself, in case that narrow peaks lie far from the mass.
-        components.push(Gaussian::new(centre, precision_from_sd(&sd, config.covariance)?));
-        masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
-    }
-    let mut state = begin(Mixture::new(&masses, components)?, summary, config);
-    if let Some(phase) = &mut state.automatic {
-        // A single mode has the single component.
-        let several = modes.len() > 1;
-        modes.iter().filter(|_| several).for_each(|m| phase.witnesses.add_mode(m.gaussian.mean(), &m.grad, m.log_p));
-    }
-    (state.evals, state.dropped) = (evals, dropped);
-    if search.modes.is_empty() {
-        state.barren.1 = evals;
-    }
-    state.seconds = clock.elapsed().as_secs_f64();
-    Ok(state)
+    Ok(Gaussian::new(centre, precision_from_sd(&sd, config.covariance)?))
 }
 
-/// A run with its buffers.
-struct Runner<'a> {
-    target: &'a dyn Target,
+/// An automatic run.
+#[derive(Debug)]
+pub(crate) struct Automatic {
     config: Config,
     state: State,
-    scratch: ScratchPool,
+    /// Whether modes have been searched for, or need not be.
+    searched: bool,
+    work: Work,
+}
+
+/// Buffers of an iteration.
+#[derive(Debug, Default)]
+struct Work {
+    batch: Batch,
     shared: Shared,
     views: Vec<View>,
     steps: Vec<StepInfo>,
     values: Vec<f64>,
     new_weights: Vec<f64>,
-    /// Seconds of earlier runs that this one goes on from.
-    before: f64,
-    clock: Instant,
 }
 
-impl Runner<'_> {
-    fn run(mut self, mut observers: Vec<&mut dyn Observer>) -> Result<Fitted, Error> {
-        let mut observer_error = None;
-        let reason = loop {
-            if let Some(reason) = self.exhausted() {
-                break reason;
-            }
-            let (elbo, elbo_se) = self.iterate()?;
-            self.plan()?;
-            self.state.seconds = self.before + self.clock.elapsed().as_secs_f64();
-            let iteration = Iteration {
-                iteration: self.state.iteration,
-                evals: self.state.evals,
-                dropped: self.state.dropped,
-                seconds: self.state.seconds,
-                elbo,
-                elbo_se,
-                mixture: &self.state.mixture,
-                steps: &self.steps,
-                state: &self.state,
-                config: &self.config,
-            };
-            match tell(&mut observers, &iteration) {
-                Ok(ControlFlow::Continue(())) => {}
-                Ok(ControlFlow::Break(())) => break StopReason::Cancelled,
-                Err(error) => {
-                    observer_error = Some(error);
-                    break StopReason::ObserverFailed;
-                }
-            }
-        };
-        let clock = (self.before, self.clock);
-        Ok(conclude(self.target, self.config, self.state, &self.scratch, reason, clock, observer_error))
+impl Automatic {
+    fn new(config: &Config, state: State, searched: bool) -> Self {
+        Self { config: config.clone(), state, searched, work: Work::default() }
     }
 
-    fn phase(&mut self) -> &mut Phase {
-        self.state.automatic.get_or_insert_with(|| Phase::new(SearchSummary::default(), 0, FEWEST_DRAWS))
-    }
-
-    /// Whether a budget is spent, or there is nothing left to gain.
-    fn exhausted(&self) -> Option<StopReason> {
-        let (state, config) = (&self.state, &self.config);
-        let phase = state.automatic.as_ref()?;
-        let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
-        if state.barren.0 >= MOST_BARREN {
-            Some(StopReason::LostSupport)
-        } else if phase.settling == Some(0) {
-            Some(if phase.rested { StopReason::Converged } else { StopReason::MaxEvals })
-        } else if state.iteration >= config.max_iterations {
-            Some(StopReason::MaxIterations)
-        } else if budget(config).is_some_and(|most| state.evals + next > most) {
-            Some(if phase.rested { StopReason::Converged } else { StopReason::MaxEvals })
-        } else if config.max_seconds.is_some_and(|most| state.seconds >= most) {
-            Some(StopReason::MaxSeconds)
-        } else {
-            None
-        }
-    }
-
-    /// One iteration; returns the ELBO estimate and its standard error.
-    fn iterate(&mut self) -> Result<(f64, f64), Error> {
-        let Some(phase) = &self.state.automatic else { return Ok((f64::NAN, f64::NAN)) };
-        let mut always = |_| true;
+    /// Searches for modes and makes a mixture of them.
+    fn search(&mut self, tools: &mut Tools<'_>) -> Result<(), Error> {
+        let config = &self.config;
+        let (centre, sd) = spread_out(config, tools.evaluator.dim())?;
+        let budget = budget(config);
+        let limit = budget.map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
+        let most_evals = budget.unwrap_or(u64::MAX);
         let mut evaluator =
-            Evaluator::new(self.target, &self.scratch, (self.state.evals, self.state.dropped), &mut always);
-        let (seed, iteration) = (self.config.seed, self.state.iteration);
-        self.shared.draw(&mut evaluator, &self.state.mixture, &phase.counts, (seed, iteration), &phase.kept)?;
-        let points = evaluator.evals - self.state.evals;
-        (self.state.evals, self.state.dropped) = (evaluator.evals, evaluator.dropped);
-        self.shared.view(&self.state.mixture, &mut self.views, &self.scratch);
-        let whole = self.shared.whole();
-        if whole.elbo.is_finite() {
-            self.state.barren = (0, 0);
+            LimitedEvaluator { limit, most_evals, ..LimitedEvaluator::new(tools, &mut self.work.batch) };
+        let most = most_components(config);
+        let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
+        let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;
+        let mut modes: Vec<&Found> = search.modes.iter().collect();
+        modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
+        let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
+        modes.retain(|mode| mode.log_mass() - heaviest > NEGLIGIBLE);
+        modes.truncate(most.max(1).max(MOST_COMPONENTS.min(modes.len())));
+        let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
+        let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
+        let summary = search.summary();
+        if !(summary.log_concave || search.is_parabola()) || components.is_empty() {
+            // The start itself, in case that narrow peaks lie far from the mass.
+            components.push(start_component(config, centre.len())?);
+            masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
+        }
+        self.state = first_state(Mixture::new(&masses, components)?, summary, config);
+        // A single mode has the single component.
+        let several = modes.len() > 1;
+        let witnesses = &mut self.state.phase.witnesses;
+        modes.iter().filter(|_| several).for_each(|m| witnesses.add_mode(m.gaussian.mean(), &m.grad, m.log_p));
+        if search.modes.is_empty() {
+            self.state.record.without_points.points = tools.evaluator.spent().evals;
+        }
+        self.searched = true;
+        Ok(())
+    }
+
+    /// Draws points and estimates the moments of every component; returns the ELBO and its standard error.
+    fn estimate(&mut self, tools: &mut Tools<'_>) -> Result<(f64, f64), Error> {
+        let (state, work) = (&mut self.state, &mut self.work);
+        let (key, before) = ((self.config.seed, tools.iteration), tools.evaluator.spent().evals);
+        let mut evaluator = LimitedEvaluator::new(tools, &mut work.batch);
+        work.shared.draw(&mut evaluator, &state.mixture, &state.phase.counts, key, &state.phase.kept)?;
+        let points = evaluator.evals() - before;
+        work.shared.view(&state.mixture, &mut work.views, tools.scratch);
+        let shared::Whole { elbo, se } = work.shared.whole();
+        state.record.enter(&state.mixture, Estimated { elbo, se, points, minibatch: false })?;
+        let reachable = grow::reachable(state).max(elbo);
+        state.phase.witnesses.watch(&work.shared, reachable);
+        if state.mixture.len() <= FEW_COMPONENTS {
+            work.shared.keep(&mut state.phase.kept);
         } else {
-            self.state.barren.0 += 1;
-            self.state.barren.1 += points;
-            if self.state.barren.0 >= MOST_BARREN && self.state.best.is_none() {
-                let (iterations, points) = (MOST_BARREN as usize, self.state.barren.1);
-                return Err(Error::NowhereFinite { points, iterations });
-            }
+            state.phase.kept.clear();
         }
-        self.state.judge(whole.elbo, whole.se, points, false);
-        let reachable = grow::reachable(&self.state).max(whole.elbo);
-        if let Some(phase) = &mut self.state.automatic {
-            phase.witnesses.watch(&self.shared, reachable);
-            if self.state.mixture.len() <= FEW_COMPONENTS {
-                self.shared.keep(&mut phase.kept);
-            } else {
-                phase.kept.clear();
-            }
-        }
-        self.update();
-        self.state.iteration += 1;
-        if self.state.iteration > FIRST_STAGE.0 && self.state.mixture.len() > self.config.components {
-            // Cheap, and a component that has lost its weight would go on drawing points.
-            grow::prune(&mut self.state, usize::MAX, 0.0)?;
-        }
-        Ok((whole.elbo, whole.se))
+        Ok((elbo, se))
     }
 
     /// Moves every component and the weights; plans the next draws.
-    fn update(&mut self) {
+    fn update(&mut self, iteration: u64, scratch: &ScratchPool) {
         let count = self.state.mixture.len();
-        let (views, scratch) = (&self.views, &self.scratch);
+        let work = &mut self.work;
+        let views = &work.views;
         let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.shape());
         let served = SERVED * most_draws;
-        let Some(phase) = &mut self.state.automatic else { return };
+        let phase = &mut self.state.phase;
         let settling = phase.settling.is_some();
         phase.settling = phase.settling.map(|left| left.saturating_sub(1));
         let weights = self.state.mixture.log_weights();
@@ -405,9 +282,9 @@ impl Runner<'_> {
             };
         }
         let (log_w, components) = self.state.mixture.parts_mut();
-        self.steps.resize(count, StepInfo::default());
+        work.steps.resize(count, StepInfo::default());
         let old_log_w = &*log_w;
-        let tasks = components.par_iter_mut().zip(&mut self.state.carried).zip(&mut self.steps).enumerate();
+        let tasks = components.par_iter_mut().zip(&mut self.state.carried).zip(&mut work.steps).enumerate();
         tasks.for_each(|(k, ((component, carried), info))| {
             let view = &views[k];
             *info = if view.moments.usable {
@@ -416,17 +293,68 @@ impl Runner<'_> {
                 StepInfo::skipped(Skipped::NoPoints)
             };
         });
-        if count > 1 && self.state.iteration >= phase.since + WAIT {
-            self.values.clear();
-            self.values
+        if count > 1 && iteration >= phase.since + WAIT {
+            work.values.clear();
+            work.values
                 .extend(views[..count].iter().map(|v| if v.moments.usable { v.moments.value } else { f64::NAN }));
-            let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
+            let least = work.values.iter().copied().fold(f64::INFINITY, f64::min);
             // Where nothing can be evaluated there is no mass.
-            self.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
-            self.new_weights.resize(count, 0.0);
+            work.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
+            work.new_weights.resize(count, 0.0);
             let bound = if phase.stage == 0 { FIRST_WEIGHT_BOUND } else { WEIGHT_BOUND };
-            rule::weights::trust_region_step(log_w, &self.values, 1.0, bound, &mut self.new_weights);
+            rule::weights::trust_region_step(log_w, &work.values, 1.0, bound, &mut work.new_weights);
         }
+    }
+}
+
+impl Strategy for Automatic {
+    fn iterate(&mut self, tools: &mut Tools<'_>) -> Result<Progress, Error> {
+        if !self.searched {
+            self.search(tools)?;
+            return Ok(Progress::Prepared);
+        }
+        let (elbo, se) = self.estimate(tools)?;
+        self.update(tools.iteration, tools.scratch);
+        let done = tools.iteration + 1;
+        if done > FIRST_STAGE.0 && self.state.mixture.len() > self.config.components {
+            // Cheap, and a component that has lost its weight would go on drawing points.
+            grow::prune(&mut self.state, usize::MAX, 0.0)?;
+        }
+        self.plan(done, tools)?;
+        Ok(Progress::Iterated { elbo, se })
+    }
+
+    fn mixture(&self) -> &Mixture {
+        &self.state.mixture
+    }
+
+    fn steps(&self) -> &[StepInfo] {
+        &self.work.steps
+    }
+
+    fn next_cost(&self) -> u64 {
+        // The search keeps to limits of its own.
+        if self.searched { self.state.phase.counts.iter().map(|&n| n as u64).sum() } else { 0 }
+    }
+
+    fn finished(&self) -> Option<StopReason> {
+        let settled = || (self.state.phase.settling == Some(0)).then(|| self.reason_when_spent());
+        self.state.record.lost_support().or_else(settled)
+    }
+
+    fn reason_when_spent(&self) -> StopReason {
+        if self.state.phase.rested { StopReason::Converged } else { StopReason::MaxEvals }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let (mixture, running_elbo) = self.state.record.choose(&self.state.mixture);
+        let most = self.config.components;
+        let mixture = if most > 0 && mixture.len() > most { at_most(mixture, most) } else { mixture.clone() };
+        Outcome { mixture, running_elbo, search: Some(self.state.phase.search.clone()) }
+    }
+
+    fn save(&self, tensors: &mut Tensors) -> Result<Value, Error> {
+        state::save(&self.state, tensors)
     }
 }
 

@@ -1,70 +1,73 @@
-//! Evaluates the target at many points, in parallel; counts, and knows when the budget is spent.
+//! Values and gradients for the automatic method, with the limits of what is going on.
 
 use crate::error::Error;
-use crate::estimate::ScratchPool;
-use crate::target::{EvalOut, Points, Rows, Target};
-use rayon::prelude::*;
+use crate::evaluate::{Batch, Evaluator, Part, Request};
+use crate::strategy::Tools;
+use crate::workspace::ScratchPool;
 
-/// Points of one task.
+/// Points per chunk.
 pub(crate) const CHUNK: usize = 32;
 
-/// A target with the count of its evaluations.
-pub(crate) struct Evaluator<'a> {
-    pub target: &'a dyn Target,
+/// The evaluator of a run, with limits for what is going on now.
+pub(crate) struct LimitedEvaluator<'a> {
+    pub evaluator: &'a mut dyn Evaluator,
     pub scratch: &'a ScratchPool,
-    pub evals: u64,
-    /// Points that could not be used.
-    pub dropped: u64,
     /// Most evaluations of what is going on now.
     pub limit: u64,
     /// Most evaluations of the whole run.
     pub most_evals: u64,
     /// Whether to go on: asked before each evaluation of a search, so that a cancelled run ends soon.
-    pub go_on: &'a mut dyn FnMut(u64) -> bool,
+    pub go_on: &'a mut dyn FnMut(&dyn Evaluator) -> bool,
+    /// Buffers that travel to the evaluator and back.
+    pub batch: &'a mut Batch,
 }
 
-impl<'a> Evaluator<'a> {
-    /// One that counts on from `(evals, dropped)`, without limits.
-    pub fn new(
-        target: &'a dyn Target,
-        scratch: &'a ScratchPool,
-        (evals, dropped): (u64, u64),
-        go_on: &'a mut dyn FnMut(u64) -> bool,
-    ) -> Self {
-        Self { target, scratch, evals, dropped, limit: u64::MAX, most_evals: u64::MAX, go_on }
+impl<'a> LimitedEvaluator<'a> {
+    /// One without limits.
+    pub fn new(tools: &'a mut Tools<'_>, batch: &'a mut Batch) -> Self {
+        Self {
+            evaluator: &mut *tools.evaluator,
+            scratch: tools.scratch,
+            limit: u64::MAX,
+            most_evals: u64::MAX,
+            go_on: &mut *tools.go_on,
+            batch,
+        }
+    }
+
+    /// Whether the density is known to be log-concave.
+    pub fn is_log_concave(&self) -> bool {
+        self.evaluator.is_log_concave()
+    }
+
+    /// Points evaluated so far.
+    pub fn evals(&self) -> u64 {
+        self.evaluator.spent().evals
     }
 
     /// Whether `count` more evaluations are allowed.
     pub fn may_spend(&mut self, count: usize) -> bool {
-        self.evals.saturating_add(count as u64) <= self.limit && (self.go_on)(self.evals)
+        self.evals().saturating_add(count as u64) <= self.limit && (self.go_on)(self.evaluator)
     }
 
     /// Whether `count` more evaluations are within the budget of the whole run.
     pub fn can_afford(&self, count: usize) -> bool {
-        self.evals.saturating_add(count as u64) <= self.most_evals
+        self.evals().saturating_add(count as u64) <= self.most_evals
     }
 
-    /// Values and gradients at `z`. A point that cannot be evaluated gets NaN.
+    /// Values and gradients at `z`. A point that cannot be used gets a value that is not finite.
     pub fn evaluate(&mut self, z: &[f64], log_p: &mut [f64], grad: &mut [f64]) -> Result<(), Error> {
-        let d = self.target.dim();
-        self.evals += log_p.len() as u64;
-        let (target, scratch) = (self.target, self.scratch);
-        if target.whole_batches() {
-            let out = EvalOut { log_p, grad: Some(grad), curv: None };
-            scratch.with(|scratch| target.eval(Rows::All, Points::new(z, d), out, scratch))?;
-        } else {
-            let tasks = z.par_chunks(CHUNK * d).zip(log_p.par_chunks_mut(CHUNK)).zip(grad.par_chunks_mut(CHUNK * d));
-            tasks.try_for_each(|((z, log_p), grad)| {
-                let out = EvalOut { log_p, grad: Some(grad), curv: None };
-                scratch.with(|scratch| target.eval(Rows::All, Points::new(z, d), out, scratch))
-            })?;
+        let mut batch = std::mem::take(self.batch);
+        if batch.parts.is_empty() {
+            let request = Request { gradient: true, ..Request::default() };
+            batch = Batch { request, parts: vec![Part::default()] };
         }
-        for (log_p, grad) in log_p.iter_mut().zip(grad.chunks_exact(d)) {
-            if !(log_p.is_finite() && grad.iter().all(|g| g.is_finite())) {
-                *log_p = f64::NAN;
-                self.dropped += 1;
-            }
-        }
+        batch.parts[0].resize(log_p.len(), self.evaluator.dim(), CHUNK, &batch.request);
+        batch.parts[0].z.copy_from_slice(z);
+        let ticket = self.evaluator.submit(batch);
+        *self.batch = self.evaluator.collect(ticket)?;
+        log_p.copy_from_slice(&self.batch.parts[0].log_p);
+        grad.copy_from_slice(&self.batch.parts[0].grad);
         Ok(())
     }
 }

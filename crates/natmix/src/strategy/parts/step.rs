@@ -1,10 +1,10 @@
 //! One component's step: its moments handed to the rule that the settings name.
 
+use super::carried::Carried;
 use crate::config::Config;
 use crate::estimate::Moments;
 use crate::family::Gaussian;
 use crate::rule::{Rule, StepInfo, adam, improved, momentum, plain, trust_region};
-use crate::state::Carried;
 use crate::workspace::Scratch;
 
 /// The step of one component.
