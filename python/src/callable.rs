@@ -137,7 +137,7 @@ impl Callable {
         Ok(())
     }
 
-    /// Curvature of each point, or weighted sums of it.
+    /// Weighted sums of curvature.
     fn sum(&self, hess: &Bound<'_, PyAny>, n: usize, request: CurvatureSums<'_>) -> PyResult<()> {
         let d = self.dim;
         let full = self.curvatures.contains(&(Curvature::Exact, CurvatureShape::Full));
@@ -150,16 +150,10 @@ impl Callable {
             let each = if full { d * d } else { d };
             hess[i * each..(i + 1) * each].iter().step_by(stride)
         };
-        if request.weights.is_empty() {
-            for (i, out) in request.sums.chunks_exact_mut(width).enumerate() {
-                out.iter_mut().zip(matrix(i)).for_each(|(out, x)| *out = *x);
-            }
-        } else {
-            request.sums.fill(0.0);
-            for (sum, weights) in request.sums.chunks_exact_mut(width).zip(request.weights.chunks_exact(n)) {
-                for (i, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
-                    sum.iter_mut().zip(matrix(i)).for_each(|(sum, x)| *sum += weight * x);
-                }
+        request.sums.fill(0.0);
+        for (sum, weights) in request.sums.chunks_exact_mut(width).zip(request.weights.chunks_exact(n)) {
+            for (i, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+                sum.iter_mut().zip(matrix(i)).for_each(|(sum, x)| *sum += weight * x);
             }
         }
         Ok(())

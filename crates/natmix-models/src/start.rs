@@ -6,7 +6,7 @@
 use crate::study::Study;
 use natmix::family::Mixture;
 use natmix::observe::Cancel;
-use natmix::{Config, Error, Fit, Parts};
+use natmix::{Config, Error, Fit};
 
 /// Rows from which on a sample is fitted first.
 const LARGE: usize = 200_000;
@@ -32,7 +32,7 @@ pub struct Start {
 impl Start {
     /// Changes the settings of the fit that starts here: its first steps may be larger, and its budget is what is left.
     pub fn prepare(&self, config: &mut Config) {
-        *config = std::mem::take(config).with_parts(|parts| Parts { trust_region: self.trust_region, ..parts });
+        *config = std::mem::take(config).with_trust_region(self.trust_region);
         config.max_evals = config.max_evals.map(|most| most.saturating_sub(self.evals).max(1));
     }
 }
@@ -50,8 +50,7 @@ pub fn from_sample(study: &Study, config: &Config, cancel: &mut Cancel) -> Resul
     // The sample's mean is off by its own error, which in units of the posterior's width gives this divergence.
     let share = study.regression.data().rows() as f64 / SAMPLE as f64;
     let distance = 0.5 * share * sample.target().dim() as f64;
-    let bound = config.parts().map_or(1.0, |parts| parts.trust_region);
-    let trust_region = bound.max(AHEAD * distance).min(MOST_TRUST);
+    let trust_region = config.trust_region().max(AHEAD * distance).min(MOST_TRUST);
     let fitted = Fit::new(sample.target(), config).observe(cancel).run()?;
     Ok(Some(Start { mixture: fitted.mixture, evals: fitted.evals, trust_region }))
 }

@@ -80,11 +80,19 @@ pub enum StrategyConfig {
 }
 
 /// Settings of the automatic mixture, see [`crate::automatic`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Automatic {
     /// Number of components; found by the method itself unless it is given.
     pub components: OrAuto<usize>,
+    /// First KL bound of a component's steps; each adapts its own.
+    pub trust_region: f64,
+}
+
+impl Default for Automatic {
+    fn default() -> Self {
+        Self { components: OrAuto::Auto, trust_region: 1.0 }
+    }
 }
 
 impl From<Automatic> for StrategyConfig {
@@ -172,6 +180,23 @@ impl Config {
         match &mut self.strategy {
             StrategyConfig::Automatic(automatic) => automatic.components = OrAuto::Is(count),
             StrategyConfig::Parts(parts) => parts.components = count,
+        }
+        self
+    }
+
+    /// First KL bound of a component's steps.
+    pub fn trust_region(&self) -> f64 {
+        match &self.strategy {
+            StrategyConfig::Automatic(automatic) => automatic.trust_region,
+            StrategyConfig::Parts(parts) => parts.trust_region,
+        }
+    }
+
+    /// The same settings with another first KL bound.
+    pub fn with_trust_region(mut self, bound: f64) -> Self {
+        match &mut self.strategy {
+            StrategyConfig::Automatic(automatic) => automatic.trust_region = bound,
+            StrategyConfig::Parts(parts) => parts.trust_region = bound,
         }
         self
     }

@@ -9,7 +9,6 @@
 //! | stein | gradients | symmetric part of the mean of `S_k (z - m_k) (grad b)'` |
 //! | score | values | none: Euclidean gradients for Adam, see [`score`] |
 
-pub(crate) mod batch;
 pub(crate) mod cell;
 pub(crate) mod chunk;
 pub mod score;
@@ -19,11 +18,11 @@ pub mod trick;
 pub use trick::Trick;
 
 use crate::error::Error;
+use crate::evaluate::{self, Batch, Limits, Part, Request};
 use crate::family::Mixture;
-use crate::target::{Curvature, CurvatureShape, Rows, Target};
-use crate::workspace::Scratch;
+use crate::target::{Curvature, CurvatureShape, Target};
+use crate::workspace::ScratchPool;
 use serde::{Deserialize, Serialize};
-use std::sync::Mutex;
 
 /// How second-order information is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,16 +92,32 @@ impl Moments {
     }
 }
 
-/// What the evaluation of an iteration's points works on.
+/// What the estimates of an iteration work with.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
-    pub target: &'a dyn Target,
-    pub rows: Rows<'a>,
     pub q: &'a Mixture,
     pub estimator: Estimator,
     /// Whether a component's points serve all components, through `delta_k`.
     pub shared: bool,
     pub scratch: &'a ScratchPool,
+}
+
+impl Setup<'_> {
+    /// Components that the points of one component serve.
+    pub fn served(&self) -> usize {
+        if self.shared { self.q.len() } else { 1 }
+    }
+}
+
+/// What must be asked about the points of a mixture with curvature of `shape`, where each serves `served` components.
+pub(crate) fn request(estimator: Estimator, shape: CurvatureShape, served: usize) -> Request {
+    Request {
+        rows: None,
+        gradient: estimator.needs_gradient(),
+        curvature: estimator.curvature().map(|kind| (kind, shape)),
+        sums_per_chunk: served,
+        repeat_without_failed: true,
+    }
 }
 
 /// Estimates the moments of component `k` from points of your own: a quadrature rule, or draws that you keep.
@@ -142,35 +157,16 @@ pub fn moments_from(
         });
     }
     let scratch = ScratchPool::new(1);
-    let setup = Setup { target, rows: Rows::All, q, estimator, shared: false, scratch: &scratch };
+    let setup = Setup { q, estimator, shared: false, scratch: &scratch };
     let tricks = vec![trick::Coefficients { value: trick, grad: trick }; q.len()];
     let mut cells: Vec<cell::Cell> = (0..q.len()).map(|_| cell::Cell::default()).collect();
-    cells[k].take_points(points, weights);
-    cells[k].evaluate(&setup, k, &tricks, false, None);
-    if let Some(error) = cells[k].take_error() {
-        return Err(error.into());
-    }
+    let mut batch = Batch { request: request(estimator, q.curvature_shape(), 1), parts: vec![Part::default()] };
+    cells[k].take_points(&mut batch.parts[0], &batch.request, &setup, points, weights);
+    let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
+    let ticket = evaluator.submit(batch);
+    let batch = evaluator.collect(ticket)?;
+    cells[k].estimate(&batch.parts[0], &setup, k, &tricks, false);
     let mut moments = Moments::new(q.dim(), q.curvature_shape());
     scratch.with(|scratch| cell::reduce(&mut moments, &cells, &setup, k, tricks[k], scratch));
     Ok(moments)
-}
-
-/// One pool of buffers a thread.
-#[derive(Debug)]
-pub(crate) struct ScratchPool(Vec<Mutex<Scratch>>);
-
-impl ScratchPool {
-    pub fn new(threads: usize) -> Self {
-        Self((0..threads.max(1)).map(|_| Mutex::default()).collect())
-    }
-
-    /// Runs `work` with this thread's buffers. A thread that is already inside (a target that uses the same
-    /// thread pool may lead it here again) gets fresh ones.
-    pub fn with<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
-        let own = rayon::current_thread_index().unwrap_or(0) % self.0.len();
-        match self.0[own].try_lock() {
-            Ok(mut scratch) => work(&mut scratch),
-            Err(_) => work(&mut Scratch::default()),
-        }
-    }
 }

@@ -33,48 +33,43 @@
 //! | [`draws`] | where points come from |
 //! | [`estimate`] | from points to moments; the entropy trick |
 //! | [`rule`] | from moments to a step |
-//! | [`automatic`] | the automatic mixture: modes, components, steps and draws by itself |
+//! | [`evaluate`] | the one way from points to values |
+//! | [`strategy`] | the composed methods, and the automatic mixture |
 //! | [`method`], [`config`] | the named methods and every setting |
-//! | [`run`], [`state`], [`stop`], [`observe`] | the run loop and what watches it |
-//! | [`diagnose`](mod@diagnose), [`psis`] | how far a result can be trusted |
-//! | [`save`], [`checkpoint`] | files |
+//! | [`run`], with [`observe`], [`checkpoint`] and [`stop`] | the run loop and what watches it |
+//! | [`answer`], with [`diagnose`](mod@diagnose) and [`psis`] | how far a result can be trusted |
+//! | [`save`] | files |
 //! | [`testing`], [`matrix`] | checks of your own targets, products to build them from |
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod autodiff;
-pub mod automatic;
-pub mod checkpoint;
 pub mod config;
-pub mod diagnose;
 pub mod draws;
 pub mod error;
 pub mod estimate;
+pub mod evaluate;
 pub mod family;
 mod lanes;
 mod linalg;
 pub mod method;
-mod minibatch;
 mod noise;
-pub mod observe;
-pub mod psis;
 pub mod rule;
 pub mod run;
 pub mod save;
-pub mod state;
-mod step;
-pub mod stop;
+pub mod strategy;
 pub mod target;
 pub mod testing;
 pub mod transform;
 mod workspace;
 
+pub use answer::{diagnose, psis};
 pub use config::{Config, Parts, Source};
-pub use diagnose::diagnose;
 pub use error::Error;
 pub use method::Method;
-pub use run::{Fit, Fitted, fit};
-pub use state::State;
-pub use workspace::Scratch;
+pub use run::{Fit, Fitted, State, checkpoint, fit, observe, stop};
+pub use strategy::automatic;
+pub use workspace::{Scratch, ScratchPool};
 
 /// Products of matrices on plain slices, for targets of your own. Matrices are column-major; points, one after the other,
 /// are the columns of a `d * n` matrix. Always on one thread, so that the order of summation never changes.

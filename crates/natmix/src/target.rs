@@ -1,8 +1,8 @@
 //! What is to be inferred: an un-normalised log density, evaluated at many points in one call.
 //!
 //! A [`Target`] gives `log p(z) = log prior(z) + sum_n log lik_n(z)` and, if it can, the gradient and
-//! *weighted sums* of curvature. Updates of a mixture need one curvature sum a component, never one
-//! matrix a point; for a generalised linear model such a sum is a single matrix product.
+//! *weighted sums* of curvature. Updates of a mixture need one curvature sum per component, never one
+//! matrix per point; for a generalised linear model such a sum is a single matrix product.
 //!
 //! Every derivative in this crate is one of `log p`, never of `-log p`: curvature of a log-concave
 //! target is negative definite, whatever its [`Curvature`] kind.
@@ -167,10 +167,9 @@ pub struct CurvatureSums<'a> {
     pub kind: Curvature,
     /// Whole matrices or only their diagonals.
     pub shape: CurvatureShape,
-    /// One run of `n` weights for each sum. None at all asks for the matrix of each point instead of sums, which happens
-    /// to targets with [`Target::whole_batches`] alone.
+    /// One run of `n` weights for each sum.
     pub weights: &'a [f64],
-    /// One matrix of `shape.len(dim)` numbers for each sum, or for each point.
+    /// One matrix of `shape.len(dim)` numbers for each sum.
     pub sums: &'a mut [f64],
 }
 
@@ -223,7 +222,9 @@ pub trait Target: Sync {
     }
 
     /// Whether the points of an iteration should come in one call instead of chunks from several threads: for targets
-    /// whose every call is dear, such as one into another language. Curvature is then asked for point by point.
+    /// whose every call is expensive, such as one into another language. Curvature is then asked for as the sums of all
+    /// chunks at once, with weights of zero for the points outside: a point of weight zero should add nothing, whatever its
+    /// curvature.
     fn whole_batches(&self) -> bool {
         false
     }

@@ -1,6 +1,7 @@
 //! Buffers that are lent and taken back, so that an iteration allocates nothing once it is warm.
 
 use crate::linalg::Memory;
+use std::sync::Mutex;
 
 /// Powers of two above a request among which a free buffer is looked for.
 const NEAR: usize = 6;
@@ -46,6 +47,27 @@ impl Scratch {
             self.free.resize_with(class + 1, Vec::new);
         }
         self.free[class].push(buffer);
+    }
+}
+
+/// One pool of buffers per thread.
+#[derive(Debug)]
+pub struct ScratchPool(Vec<Mutex<Scratch>>);
+
+impl ScratchPool {
+    /// Buffers for so many threads.
+    pub fn new(threads: usize) -> Self {
+        Self((0..threads.max(1)).map(|_| Mutex::default()).collect())
+    }
+
+    /// Runs `work` with this thread's buffers. A thread that is already inside (a target that uses the same
+    /// thread pool may lead it here again) gets fresh ones.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
+        let own = rayon::current_thread_index().unwrap_or(0) % self.0.len();
+        match self.0[own].try_lock() {
+            Ok(mut scratch) => work(&mut scratch),
+            Err(_) => work(&mut Scratch::default()),
+        }
     }
 }
 

@@ -212,8 +212,7 @@ struct Keep(Vec<Vec<u8>>);
 
 impl Observer for Keep {
     fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
-        let checkpoint = Checkpoint { state: it.state.clone(), config: it.config.clone() };
-        self.0.push(checkpoint.to_bytes()?);
+        self.0.push(it.checkpoint()?.to_bytes()?);
         Ok(ControlFlow::Continue(()))
     }
 }
@@ -224,7 +223,7 @@ type Phase = (u64, Option<u64>);
 fn phase(bytes: &[u8]) -> Phase {
     let (_, header) = SafeTensors::read_metadata(bytes).unwrap();
     let document: serde_json::Value = serde_json::from_str(&header.metadata().as_ref().unwrap()["natmix"]).unwrap();
-    let phase = &document["content"]["automatic"];
+    let phase = &document["content"]["strategy"];
     (phase["stage"].as_u64().unwrap(), phase["settling"].as_u64())
 }
 

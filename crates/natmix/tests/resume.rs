@@ -218,7 +218,8 @@ fn every_method_with_one_and_three_components_of_either_shape() {
                 let unbroken = check(&modes, &config, 7, 7, &case);
                 let numbers = numbers(&unbroken);
                 assert!(numbers.contains_key("best_means"), "{case}: no best mixture was kept");
-                assert_eq!(numbers["adam_second"].is_empty(), method != Method::Bbvi, "{case}");
+                let adam = numbers.get("adam_second").is_some_and(|numbers| !numbers.is_empty());
+                assert_eq!(adam, method == Method::Bbvi, "{case}");
                 // The last checkpoint is older than the break.
                 check(&modes, &config, 8, 3, &case);
             }
@@ -305,7 +306,7 @@ fn impossible_histories_and_counters_are_refused() {
     let bytes = Checkpoint { state: fitted.state, config: fitted.config }.to_bytes().unwrap();
     for (from, to, message) in [
         ("\\\"filled\\\":0,", "\\\"filled\\\":9,", "history"),
-        ("\\\"width\\\":1,", "\\\"width\\\":3,", "history"),
+        ("\\\"width\\\":1", "\\\"width\\\":3", "history"),
         ("\\\"iteration\\\":22,", "\\\"iteration\\\":9e", "damaged"),
         ("\\\"components\\\":1,", "\\\"components\\\":2,", "number or shape"),
         ("\\\"rate\\\":0.3,", "\\\"rate\\\":-.3,", "damaged"),

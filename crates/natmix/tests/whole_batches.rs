@@ -1,7 +1,6 @@
 //! A target that wants all points of an iteration at once gets them so, and the same bits come out.
 
-use natmix::target::ClosureTarget;
-use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::{ClosureTarget, Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Method, Parts, Scratch, fit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,25 +39,12 @@ impl Target for Whole {
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.points.fetch_add(z.len() as u64, Ordering::Relaxed);
-        let EvalOut { log_p, mut grad, curv } = out;
-        let Some(curv) = curv else {
-            return self.inner.eval(rows, z, EvalOut { log_p, grad, curv: None }, scratch);
-        };
-        assert!(curv.weights.is_empty());
-        let (kind, shape) = (curv.kind, curv.shape);
-        let matrices = curv.sums.chunks_exact_mut(shape.len(2));
-        for (i, ((z, log_p), sums)) in z.iter().zip(log_p).zip(matrices).enumerate() {
-            let grad = grad.as_deref_mut().map(|grad| &mut grad[2 * i..2 * i + 2]);
-            let curv = Some(CurvatureSums { kind, shape, weights: &[1.0], sums });
-            let out = EvalOut { log_p: std::slice::from_mut(log_p), grad, curv };
-            self.inner.eval(rows, Points::new(z, 2), out, scratch)?;
-        }
-        Ok(())
+        self.inner.eval(rows, z, out, scratch)
     }
 }
 
 #[test]
-fn one_call_an_iteration_gives_the_same_bits() {
+fn one_call_per_iteration_gives_the_same_bits() {
     for (method, components) in [
         (Method::ComponentDraws, 1),
         (Method::ComponentDraws, 3),
@@ -82,7 +68,9 @@ fn one_call_an_iteration_gives_the_same_bits() {
         assert_eq!(by_chunks.mixture, at_once.mixture, "{method:?} {components}");
         assert_eq!(format!("{:?}", by_chunks.diagnostics), format!("{:?}", at_once.diagnostics));
         assert_eq!(by_chunks.dropped, at_once.dropped);
-        assert_eq!(whole.calls.into_inner(), at_once.iterations + 1, "one more for the diagnostics");
+        // One more for the diagnostics; where points spoil sums of curvature, their chunks are looked at again.
+        let (calls, expected) = (whole.calls.into_inner(), at_once.iterations + 1);
+        assert!(if method == Method::Von { calls > expected } else { calls == expected }, "{method:?}: {calls}");
         assert_eq!(whole.points.into_inner(), at_once.evals + 300);
     }
 }

@@ -206,7 +206,7 @@ impl Overrides {
         };
         let components = self.components.unwrap_or_default();
         config.strategy = match method {
-            Method::Auto => Automatic { components }.into(),
+            Method::Auto => Automatic { components, ..Automatic::default() }.into(),
             _ => self.resolve_parts(method, config.covariance, components, about)?.into(),
         };
         config.validate()?;

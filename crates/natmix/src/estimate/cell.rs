@@ -1,22 +1,32 @@
-//! One component's share of an iteration: its points, their evaluation, and what they add up to.
+//! One component's share of an iteration: its points, and what their values add up to.
 
-use super::chunk::{Chunk, ChunkPoints, Given, points_per_chunk};
+use super::chunk::{Chunk, ChunkPoints, delta, points_per_chunk};
 use super::trick::Coefficients;
 use super::{Estimator, Moments, Setup, score};
 use crate::draws::{DrawPlan, Key};
-use crate::family::Mixture;
+use crate::evaluate::{Part, Request};
+use crate::family::{Block, Mixture};
 use crate::linalg;
-use crate::target::{CurvatureShape, TargetError};
+use crate::target::{CurvatureShape, Points};
 use crate::workspace::Scratch;
 use rayon::prelude::*;
 
 /// Share of a component's weights that must be left when points had to be dropped.
 const FEWEST_KEPT: f64 = 0.1;
 
-/// The points of one component.
+/// How the points of a component are drawn.
+#[derive(Clone, Copy)]
+pub(crate) struct Draw {
+    pub count: usize,
+    /// Sum of their weights.
+    pub share: f64,
+    pub plan: DrawPlan,
+    pub key: Key,
+}
+
+/// The points of one component, which stand in a [`Part`] of the iteration's batch, with what goes with each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
-    z: Vec<f64>,
     weight: Vec<f64>,
     residual: Vec<f64>,
     own: Vec<f64>,
@@ -24,7 +34,6 @@ pub(crate) struct Cell {
     chunks: Vec<Chunk>,
     /// How many chunks this iteration has.
     active: usize,
-    per_chunk: usize,
     /// Weighted mean of `b` alone.
     raw_mean: f64,
     /// Weighted mean of `b` with the entropy trick, and the variance of that mean.
@@ -35,69 +44,89 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Draws `count` points of component `k`, with weights that sum to `share`, in parallel.
-    pub fn draw(&mut self, setup: &Setup<'_>, k: usize, count: usize, share: f64, plan: DrawPlan, key: Key) {
-        let d = setup.q.dim();
-        self.resize(count, d);
-        if count == 0 {
-            return;
-        }
-        let block = plan.block(d);
-        let drawn = plan.count_without_centre(count);
-        let blocks = self.z[..drawn * d].par_chunks_mut(block * d).zip(self.weight[..drawn].par_chunks_mut(block));
-        blocks.enumerate().for_each(|(at, (eps, weight))| {
-            setup.scratch.with(|scratch| plan.fill(eps, weight, key, at, scratch));
-        });
-        plan.finish(&mut self.z, &mut self.weight);
-        setup.q.components()[k].place(&mut self.z);
-        self.weight.iter_mut().for_each(|w| *w *= share);
-    }
-
-    /// Takes points from elsewhere.
-    pub fn take_points(&mut self, points: &[f64], weights: &[f64]) {
-        self.resize(weights.len(), points.len() / weights.len());
-        self.z.copy_from_slice(points);
-        self.weight.copy_from_slice(weights);
-    }
-
-    /// Makes room for `count` points of dimension `d`.
-    pub fn reserve(&mut self, count: usize, d: usize) {
-        self.resize(count, d);
-        self.resize(0, d);
-    }
-
-    fn resize(&mut self, count: usize, d: usize) {
-        self.z.resize(count * d, 0.0);
+    /// Makes room for `count` points, here and in their part of the batch.
+    pub fn resize(&mut self, part: &mut Part, request: &Request, count: usize, dim: usize) {
+        part.resize(count, dim, points_per_chunk(count), request);
         for buffer in [&mut self.weight, &mut self.residual, &mut self.own, &mut self.lift] {
             buffer.resize(count, 0.0);
         }
-        self.per_chunk = points_per_chunk(count);
-        self.active = count.div_ceil(self.per_chunk);
+        self.active = part.chunks();
         // Never shortened: a chunk that is idle now keeps its buffers for the next time.
         if self.chunks.len() < self.active {
             self.chunks.resize_with(self.active, Chunk::default);
         }
     }
 
-    /// Evaluates all points, chunk by chunk, in parallel; or takes what the target said about them before.
-    pub fn evaluate(
+    /// Fills a part with `draw.count` points of component `k`, with weights that sum to `draw.share`, in parallel.
+    pub fn draw(&mut self, part: &mut Part, request: &Request, setup: &Setup<'_>, k: usize, draw: Draw) {
+        let Draw { count, share, plan, key } = draw;
+        let d = setup.q.dim();
+        self.resize(part, request, count, d);
+        if count == 0 {
+            return;
+        }
+        let block = plan.block(d);
+        let drawn = plan.count_without_centre(count);
+        let blocks = part.z[..drawn * d].par_chunks_mut(block * d).zip(self.weight[..drawn].par_chunks_mut(block));
+        blocks.enumerate().for_each(|(at, (eps, weight))| {
+            setup.scratch.with(|scratch| plan.fill(eps, weight, key, at, scratch));
+        });
+        plan.finish(&mut part.z, &mut self.weight);
+        setup.q.components()[k].place(&mut part.z);
+        self.weight.iter_mut().for_each(|w| *w *= share);
+        self.weigh_curvature(part, setup);
+    }
+
+    /// Takes points from elsewhere.
+    pub fn take_points(
         &mut self,
+        part: &mut Part,
+        request: &Request,
         setup: &Setup<'_>,
-        k: usize,
-        tricks: &[Coefficients],
-        paired: bool,
-        given: Option<Given<'_>>,
+        points: &[f64],
+        weights: &[f64],
     ) {
-        let (d, c) = (setup.q.dim(), self.per_chunk);
+        self.resize(part, request, weights.len(), setup.q.dim());
+        part.z.copy_from_slice(points);
+        self.weight.copy_from_slice(weights);
+        self.weigh_curvature(part, setup);
+    }
+
+    /// Sets the weights of the curvature sums, where there are any: one sum for each component that is served.
+    fn weigh_curvature(&self, part: &mut Part, setup: &Setup<'_>) {
+        if part.weights.is_empty() {
+            return;
+        }
+        let (d, c, served) = (setup.q.dim(), part.chunk, setup.served());
+        let chunks = part.z.par_chunks(c * d).zip(self.weight.par_chunks(c));
+        chunks.zip(part.weights.par_chunks_mut(c * served)).for_each(|((z, base), weights)| {
+            if !setup.shared {
+                weights.copy_from_slice(base);
+                return;
+            }
+            setup.scratch.with(|scratch| {
+                let block = Block::new(setup.q, Points::new(z, d), false, scratch);
+                for (k, weights) in weights.chunks_exact_mut(base.len()).enumerate() {
+                    weights.iter_mut().zip(base).enumerate().for_each(|(i, (w, v))| *w = v * delta(&block, k, i));
+                }
+                block.release(scratch);
+            });
+        });
+    }
+
+    /// Works out what the values of all points say, chunk by chunk, in parallel.
+    pub fn estimate(&mut self, part: &Part, setup: &Setup<'_>, k: usize, tricks: &[Coefficients], paired: bool) {
+        let (d, c) = (setup.q.dim(), part.chunk);
         let len = Chunk::len(setup);
         // Idle ones too, so that they are ready when they are needed.
         self.chunks.iter_mut().for_each(|chunk| chunk.sums.resize(len, 0.0));
         let results = self.residual.par_chunks_mut(c).zip(self.own.par_chunks_mut(c)).zip(self.lift.par_chunks_mut(c));
-        let points = self.z.par_chunks(c * d).zip(self.weight.par_chunks(c));
+        let points = part.z.par_chunks(c * d).zip(part.log_p.par_chunks(c)).zip(self.weight.par_chunks(c));
         points.zip(results).zip(&mut self.chunks[..self.active]).enumerate().for_each(
-            |(at, (((z, weight), ((residual, own), lift)), chunk))| {
-                let given = given.map(|given| given.slice(at * c..at * c + weight.len()));
-                chunk.run(setup, k, tricks, ChunkPoints { z, weight, residual, own, lift, given });
+            |(at, ((((z, log_p), weight), ((residual, own), lift)), chunk))| {
+                let grad = if part.grad.is_empty() { &[][..] } else { &part.grad[at * c * d..][..z.len()] };
+                let curv = part.curv_of(at);
+                chunk.run(setup, k, tricks, ChunkPoints { z, log_p, grad, curv, weight, residual, own, lift });
             },
         );
         self.summarise(tricks[k].value, setup.q.components()[k].entropy(), paired);
@@ -134,10 +163,6 @@ impl Cell {
         self.variance = if groups > 1.0 { spread * groups / (groups - 1.0) } else { f64::INFINITY };
     }
 
-    /// The points.
-    pub fn points(&self) -> &[f64] {
-        &self.z
-    }
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks[..self.active]
     }
@@ -150,18 +175,9 @@ impl Cell {
     pub fn count(&self) -> usize {
         self.weight.len()
     }
-    pub fn evals(&self) -> u64 {
-        self.chunks().iter().map(|chunk| chunk.evals).sum()
-    }
     /// Points of this iteration that could not be used.
     fn lost(&self) -> u64 {
         self.residual.iter().filter(|b| !b.is_finite()).count() as u64
-    }
-    pub fn dropped(&self) -> u64 {
-        self.chunks().iter().map(|chunk| chunk.dropped).sum()
-    }
-    pub fn take_error(&mut self) -> Option<TargetError> {
-        self.chunks[..self.active].iter_mut().find_map(|chunk| chunk.error.take())
     }
 
     /// The coefficients that would have been best for these points.

@@ -21,8 +21,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Version of the format that this program writes, and the newest that it reads.
-const FORMAT: u64 = 1;
 /// Metadata key of the document.
 const KEY: &str = "natmix";
 /// Bytes of the number that says how long the header is.
@@ -37,6 +35,8 @@ pub(crate) type Layout = Vec<(String, Vec<usize>)>;
 pub(crate) trait Stored: Sized {
     /// Its name in files and messages.
     const KIND: &'static str;
+    /// Version of the format that this program writes, and the only one that it reads.
+    const FORMAT: u64 = 1;
     /// All but the tensors.
     type Document: Serialize + DeserializeOwned;
     /// The tensors that a document calls for; fails with what is wrong in the document.
@@ -46,10 +46,10 @@ pub(crate) trait Stored: Sized {
 }
 
 /// Named tensors.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tensors(BTreeMap<String, Tensor>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Tensor {
     shape: Vec<usize>,
     data: Vec<f64>,
@@ -58,6 +58,15 @@ struct Tensor {
 impl Tensors {
     pub fn add(&mut self, name: &str, shape: Vec<usize>, data: Vec<f64>) {
         self.0.insert(name.to_owned(), Tensor { shape, data });
+    }
+    /// Whether these are the tensors of `layout` and no others.
+    pub fn check(&self, layout: &Layout) -> Result<(), String> {
+        for (name, shape) in layout {
+            if self.0.get(name).is_none_or(|tensor| tensor.shape != *shape) {
+                return Err(format!("tensor `{name}` is missing or has another shape"));
+            }
+        }
+        if self.0.len() > layout.len() { Err("it has more tensors than it should".into()) } else { Ok(()) }
     }
     /// The numbers of a tensor of the layout.
     pub fn take(&mut self, name: &str) -> Vec<f64> {
@@ -122,7 +131,7 @@ fn foreign(what: &str) -> Problem {
 /// The bytes of a file. Fails on what could not be read again.
 pub(crate) fn encode<S: Stored>(document: &S::Document, tensors: &Tensors) -> Result<Vec<u8>, Error> {
     let refuse = |what: String| Error::InvalidInput(format!("this {} cannot be saved: {what}", S::KIND));
-    let envelope = Envelope { format: FORMAT, kind: S::KIND.into(), content: document };
+    let envelope = Envelope { format: S::FORMAT, kind: S::KIND.into(), content: document };
     let text = serde_json::to_string(&envelope).map_err(|error| refuse(error.to_string()))?;
     let metadata = HashMap::from([(KEY.to_owned(), text)]);
     let bytes = safetensors::serialize(&tensors.0, Some(metadata)).map_err(|error| refuse(error.to_string()))?;
@@ -219,14 +228,15 @@ fn read_document<S: Stored>(header: &Metadata) -> Result<S::Document, Problem> {
     let text = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
     let text = text.ok_or_else(|| foreign("a safetensors file without `natmix` in its metadata"))?;
     let label: Label = serde_json::from_str(text).map_err(|error| foreign(&error.to_string()))?;
-    if label.format != FORMAT {
-        return Err(Problem::Foreign(format!(
-            "has format {}, but this natmix reads format {FORMAT}: use the version of natmix that wrote it",
-            label.format
-        )));
-    }
     if label.kind != S::KIND {
         return Err(Problem::Foreign(format!("holds a {}: give a {} instead", label.kind, S::KIND)));
+    }
+    if label.format != S::FORMAT {
+        return Err(Problem::Foreign(format!(
+            "has format {}, but this natmix reads format {}: use the version of natmix that wrote it",
+            label.format,
+            S::FORMAT
+        )));
     }
     let envelope: Envelope<'_, S::Document> =
         serde_json::from_str(text).map_err(|error| Problem::Damaged(error.to_string()))?;

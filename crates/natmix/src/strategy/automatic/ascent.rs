@@ -4,7 +4,7 @@
 //! over from there, or where the parabola of a known mode explains its gradient: then the rest of the way is known. All
 //! climbs of a batch evaluate their next point in one call.
 
-use super::evaluate::Evaluator;
+use super::evaluate::LimitedEvaluator;
 use super::search::leads_to;
 use crate::error::Error;
 use crate::family::Gaussian;
@@ -169,7 +169,7 @@ fn apply(pairs: &[Pair], x: &mut [f64], scale: &[f64]) {
 /// Climbs from each of `starts` (one after the other). `scale` is the spread of the start in each coordinate. Ends early,
 /// with all climbs where they are, when `evaluator` may not go on.
 pub(crate) fn climb(
-    evaluator: &mut Evaluator<'_>,
+    evaluator: &mut LimitedEvaluator<'_>,
     starts: &[f64],
     scale: &[f64],
     known: &[Gaussian],

@@ -19,9 +19,11 @@ pub use film::{Film, Frame};
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::evaluate::Spent;
 use crate::family::Mixture;
 use crate::rule::StepInfo;
-use crate::state::State;
+use crate::run::checkpoint::{Checkpoint, Counts, State};
+use crate::strategy::Strategy;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -47,10 +49,21 @@ pub struct Iteration<'a> {
     pub mixture: &'a Mixture,
     /// What became of each component's step.
     pub steps: &'a [StepInfo],
-    /// Everything that a resumed run needs.
-    pub state: &'a State,
     /// The settings of the run.
     pub config: &'a Config,
+    pub(crate) strategy: &'a dyn Strategy,
+}
+
+impl Iteration<'_> {
+    /// Everything that a resumed run needs.
+    pub fn checkpoint(&self) -> Result<Checkpoint, Error> {
+        let counts = Counts {
+            iteration: self.iteration,
+            spent: Spent { evals: self.evals, dropped: self.dropped },
+            seconds: self.seconds,
+        };
+        Ok(Checkpoint { state: State::of(self.strategy, counts, self.config)?, config: self.config.clone() })
+    }
 }
 
 /// A search for modes under way: before the first iteration of an automatic run.
@@ -85,6 +98,17 @@ pub(crate) fn tell(observers: &mut [&mut dyn Observer], iteration: &Iteration<'_
         }
     }
     failed.map_or(Ok(flow), Err)
+}
+
+/// Tells every observer of a search, also when one has had enough.
+pub(crate) fn tell_searching(observers: &mut [&mut dyn Observer], searching: &Searching) -> ControlFlow<()> {
+    let mut flow = ControlFlow::Continue(());
+    for observer in observers {
+        if observer.searching(searching).is_break() {
+            flow = ControlFlow::Break(());
+        }
+    }
+    flow
 }
 
 /// A function that sees every iteration: for progress bars.
@@ -172,7 +196,7 @@ impl Observer for Trace {
     }
 }
 
-/// Writes a trace as JSON, a line an iteration.
+/// Writes a trace as JSON, one line per iteration.
 pub struct TraceWriter<W> {
     writer: W,
     name: String,

@@ -5,7 +5,7 @@
 //! component with the curvature of `log p` there is added, with Laplace's estimate of the mass as weight.
 
 use super::ascent::Summit;
-use super::evaluate::Evaluator;
+use super::evaluate::LimitedEvaluator;
 use super::laplace::laplace;
 use super::shared::Shared;
 use crate::error::Error;
@@ -76,7 +76,7 @@ impl Witnesses {
     /// least `least_mass`. Those witnesses are used up, and points that `q` covers by now are forgotten.
     pub fn missed(
         &mut self,
-        evaluator: &mut Evaluator<'_>,
+        evaluator: &mut LimitedEvaluator<'_>,
         q: &Mixture,
         elbo: f64,
         sd: &[f64],
@@ -126,7 +126,9 @@ impl Witnesses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::ScratchPool;
+    use crate::evaluate::{Batch, Evaluator, Limits, of_target};
+    use crate::strategy::Tools;
+    use crate::workspace::ScratchPool;
 
     #[test]
     fn a_mode_without_a_component_gets_one_with_its_mass_and_is_used_up() {
@@ -137,11 +139,13 @@ mod tests {
         for (x, weight) in [(0.0, 0.7_f64), (20.0, 0.3)] {
             witnesses.add_mode(&[x, 0.0], &[0.0, 0.0], weight.ln() + at(x).log_norm());
         }
-        let (scratch, mut always) = (ScratchPool::new(1), |_| true);
-        let mut evaluator = Evaluator { most_evals: 100, ..Evaluator::new(&target, &scratch, (0, 0), &mut always) };
+        let (scratch, mut always) = (ScratchPool::new(1), |_: &dyn Evaluator| true);
+        let (mut whole, mut batch) = (of_target(&target, &scratch, Limits::default()), Batch::default());
+        let mut tools = Tools { evaluator: &mut *whole, scratch: &scratch, iteration: 0, go_on: &mut always };
+        let mut evaluator = LimitedEvaluator { most_evals: 100, ..LimitedEvaluator::new(&mut tools, &mut batch) };
         let elbo = 0.7_f64.ln();
         let added = witnesses.missed(&mut evaluator, &q, elbo, &[1.0, 1.0], 0.01).unwrap();
-        assert_eq!((added.len(), evaluator.evals, witnesses.len()), (1, 2, 1));
+        assert_eq!((added.len(), evaluator.evals(), witnesses.len()), (1, 2, 1));
         let (gaussian, mass) = &added[0];
         assert_eq!(gaussian.mean(), [20.0, 0.0]);
         assert!((mass - 0.3 / 0.7).abs() < 1e-3, "{mass}");

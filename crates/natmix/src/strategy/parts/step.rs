@@ -1,15 +1,15 @@
 //! One component's step: its moments handed to the rule that the settings name.
 
+use super::carried::Carried;
 use crate::config::Parts;
 use crate::estimate::Moments;
 use crate::family::Gaussian;
 use crate::rule::{Rule, StepInfo, adam, improved, momentum, plain, trust_region};
-use crate::state::Carried;
 use crate::workspace::Scratch;
 
 /// The step of one component.
 pub(crate) struct Step<'a> {
-    pub parts: &'a Parts,
+    pub settings: &'a Parts,
     pub rate: f64,
     pub iteration: u64,
     /// Own objective `E_k[b] + log w_k`, and its standard error.
@@ -26,11 +26,11 @@ impl Step<'_> {
         value: &mut f64,
         scratch: &mut Scratch,
     ) -> StepInfo {
-        let Step { parts, rate, iteration, objective, noise } = self;
+        let Step { settings, rate, iteration, objective, noise } = self;
         let (grad, hess) = (&moments.grad[..], &moments.hess[..]);
-        match parts.rule {
+        match settings.rule {
             Rule::Plain => plain::step(component, grad, hess, rate, scratch),
-            Rule::Improved => improved::step(component, grad, hess, rate, parts.step_cap, scratch),
+            Rule::Improved => improved::step(component, grad, hess, rate, settings.step_cap, scratch),
             Rule::TrustRegion => {
                 if !carried.objective.is_nan() {
                     carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, noise);
@@ -39,19 +39,19 @@ impl Step<'_> {
                 trust_region::step(component, grad, hess, carried.bound, scratch)
             }
             Rule::Momentum => {
-                let settings = momentum::Momentum {
+                let momentum = momentum::Momentum {
                     rate,
-                    momentum: parts.momentum,
-                    curvature_rate: parts.curvature_rate.unwrap_or(rate),
-                    damping: parts.damping,
+                    momentum: settings.momentum,
+                    curvature_rate: settings.curvature_rate.unwrap_or(rate),
+                    damping: settings.damping,
                     iteration,
                 };
-                momentum::step(component, &mut carried.velocity, grad, hess, settings, scratch)
+                momentum::step(component, &mut carried.velocity, grad, hess, momentum, scratch)
             }
             Rule::Adam => {
                 let gradients = (moments.value, grad, hess);
                 let (info, logit) =
-                    adam::step(component, &mut carried.adam, gradients, rate, parts.momentum, iteration, scratch);
+                    adam::step(component, &mut carried.adam, gradients, rate, settings.momentum, iteration, scratch);
                 *value = logit;
                 info
             }

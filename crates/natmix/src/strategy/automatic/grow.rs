@@ -5,12 +5,12 @@
 //! lie around the old mean, each narrower, so that together they have its mean and covariance. Splitting widely and early
 //! beats adding one at a time: the children share their points, and the weights sort out which of them are needed.
 
-use super::{State, fixed_components};
+use super::fixed_components;
+use super::state::{Carried, State};
 use crate::config::Config;
 use crate::error::Error;
 use crate::family::{Gaussian, Mixture};
 use crate::noise::{Noise, Purpose};
-use crate::state::Carried;
 
 /// Share of the spread that must go with the distance alone for a ladder of widths.
 const RADIAL: f64 = 0.4;
@@ -81,7 +81,7 @@ pub(crate) fn lasting_weights(state: &State) -> Vec<f64> {
 /// Splits the components of `state`; returns whether there is any new one.
 pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<bool, Error> {
     let lasting = lasting_weights(state);
-    let Some(phase) = &mut state.automatic else { return Ok(false) };
+    let phase = &mut state.phase;
     let old = &state.mixture;
     let weights = old.weights();
     // Components that were asked for are added even where they gain nothing.
@@ -94,7 +94,7 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
     let (mut carried, mut spread, mut radial, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (k, parent) in old.components().iter().enumerate() {
         let family = if children[k] == 1 {
-            carried.push(state.carried[k].clone());
+            carried.push(state.carried[k]);
             ids.push(old.ids()[k]);
             vec![parent.clone()]
         } else {
@@ -110,8 +110,7 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
             }
             phase.next_id += family.len() as u64;
             ids.extend(first..phase.next_id);
-            let fresh = Carried { bound: FIRST_BOUND, objective: f64::NAN, ..state.carried[k].clone() };
-            carried.extend(family.iter().map(|_| fresh.clone()));
+            carried.extend(family.iter().map(|_| Carried { bound: FIRST_BOUND, objective: f64::NAN }));
             family
         };
         new_weights.extend(family.iter().map(|_| weights[k] / family.len() as f64));
@@ -128,7 +127,7 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
 
 /// Adds components with the given weights; those of the others shrink.
 pub(crate) fn add(state: &mut State, more: Vec<(Gaussian, f64)>) -> Result<(), Error> {
-    let (Some(phase), Some(like)) = (&mut state.automatic, state.carried.first().cloned()) else { return Ok(()) };
+    let phase = &mut state.phase;
     let rest = 1.0 - more.iter().map(|(_, weight)| weight).sum::<f64>();
     let mut weights: Vec<f64> = state.mixture.weights().iter().map(|w| w * rest).collect();
     let mut components = state.mixture.components().to_vec();
@@ -142,7 +141,7 @@ pub(crate) fn add(state: &mut State, more: Vec<(Gaussian, f64)>) -> Result<(), E
         phase.counts.push(draws);
         phase.spread.push(f64::NAN);
         phase.radial.push(0.0);
-        state.carried.push(Carried { bound: FIRST_BOUND, objective: f64::NAN, ..like.clone() });
+        state.carried.push(Carried { bound: FIRST_BOUND, objective: f64::NAN });
     }
     state.mixture = Mixture::new(&weights, components)?.with_ids(ids);
     Ok(())
@@ -191,7 +190,7 @@ pub(crate) fn merge(state: &mut State) -> Result<(), Error> {
 
 /// Leaves only the components `kept`, with the given weights.
 fn keep(state: &mut State, mut kept: Vec<usize>, weights: &[f64]) -> Result<(), Error> {
-    let Some(phase) = &mut state.automatic else { return Ok(()) };
+    let phase = &mut state.phase;
     if kept.len() == state.mixture.len() || kept.is_empty() {
         return Ok(());
     }
@@ -200,7 +199,7 @@ fn keep(state: &mut State, mut kept: Vec<usize>, weights: &[f64]) -> Result<(), 
     let components = kept.iter().map(|&k| state.mixture.components()[k].clone()).collect();
     let ids = kept.iter().map(|&k| state.mixture.ids()[k]).collect();
     state.mixture = Mixture::new(&pick(weights), components)?.with_ids(ids);
-    state.carried = kept.iter().map(|&k| state.carried[k].clone()).collect();
+    state.carried = kept.iter().map(|&k| state.carried[k]).collect();
     (phase.spread, phase.radial) = (pick(&phase.spread), pick(&phase.radial));
     phase.counts = kept.iter().map(|&k| phase.counts[k]).collect();
     Ok(())

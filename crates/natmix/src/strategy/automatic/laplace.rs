@@ -1,7 +1,7 @@
 //! The Gaussian with the curvature at a summit, from differences of gradients.
 
 use super::ascent::Summit;
-use super::evaluate::Evaluator;
+use super::evaluate::LimitedEvaluator;
 use crate::error::Error;
 use crate::family::{CovarianceKind, Gaussian};
 use crate::linalg;
@@ -18,7 +18,7 @@ const MOST_DIAGONAL: usize = 512;
 /// `None` if no gradient near the summit can be evaluated. Directions that do not bend downwards get the size of their
 /// curvature, and none is much wider than the start.
 pub(crate) fn laplace(
-    evaluator: &mut Evaluator<'_>,
+    evaluator: &mut LimitedEvaluator<'_>,
     summit: &Summit,
     sd: &[f64],
     kind: CovarianceKind,
@@ -46,7 +46,7 @@ fn seen(summit: &Summit, sd: &[f64]) -> Vec<f64> {
 }
 
 /// Minus the Hessian, in units of the start's spread; forward differences, since the gradient at the summit is known.
-fn differences(evaluator: &mut Evaluator<'_>, summit: &Summit, sd: &[f64]) -> Result<Option<Vec<f64>>, Error> {
+fn differences(evaluator: &mut LimitedEvaluator<'_>, summit: &Summit, sd: &[f64]) -> Result<Option<Vec<f64>>, Error> {
     let d = sd.len();
     let mut z: Vec<f64> = summit.z.repeat(d);
     for i in 0..d {

@@ -5,7 +5,7 @@
 //! posterior mass. The search ends when that share is small, or its part of the budget is spent.
 
 use super::ascent::{Summit, climb};
-use super::evaluate::Evaluator;
+use super::evaluate::LimitedEvaluator;
 use super::laplace::laplace;
 use crate::error::Error;
 use crate::family::{CovarianceKind, Gaussian};
@@ -109,25 +109,25 @@ pub(crate) struct Search {
 impl Search {
     /// Searches within the limit of `evaluator`; more than `most_modes` are not needed.
     pub fn run(
-        evaluator: &mut Evaluator<'_>,
+        evaluator: &mut LimitedEvaluator<'_>,
         from: StartFrom<'_>,
         kind: CovarianceKind,
         most_modes: usize,
     ) -> Result<Self, Error> {
-        let mut search = Self { log_concave: evaluator.target.is_log_concave(), ..Self::default() };
+        let mut search = Self { log_concave: evaluator.is_log_concave(), ..Self::default() };
         let mut batch = if search.log_concave { 1 } else { FIRST_STARTS };
-        let first = evaluator.evals;
+        let first = evaluator.evals();
         while evaluator.may_spend(4 * batch) {
-            let before = evaluator.evals;
+            let before = evaluator.evals();
             search.batch(evaluator, from, kind, batch)?;
             // Thorough where it is cheap: a rare mode is worth a few of the evaluations that are there anyway.
-            let thorough = evaluator.evals >= first + (THOROUGH * (evaluator.limit - first) as f64) as u64
+            let thorough = evaluator.evals() >= first + (THOROUGH * (evaluator.limit - first) as f64) as u64
                 || search.starts as usize >= PLENTY_A_MODE * search.modes.len();
             if search.enough() && (thorough || search.log_concave) || search.modes.len() >= most_modes {
                 break;
             }
-            let cost = ((evaluator.evals - before) / batch as u64).max(1);
-            let affordable = evaluator.limit.saturating_sub(evaluator.evals) / cost;
+            let cost = ((evaluator.evals() - before) / batch as u64).max(1);
+            let affordable = evaluator.limit.saturating_sub(evaluator.evals()) / cost;
             let made = search.starts as usize;
             batch = if made == FIRST_STARTS { NEXT_STARTS } else { made }.min(affordable as usize);
             if batch < 2 {
@@ -145,7 +145,7 @@ impl Search {
 
     fn batch(
         &mut self,
-        evaluator: &mut Evaluator<'_>,
+        evaluator: &mut LimitedEvaluator<'_>,
         from: StartFrom<'_>,
         kind: CovarianceKind,
         count: usize,
@@ -177,7 +177,7 @@ impl Search {
 
     fn add(
         &mut self,
-        evaluator: &mut Evaluator<'_>,
+        evaluator: &mut LimitedEvaluator<'_>,
         summit: Summit,
         number: u64,
         sd: &[f64],

@@ -1,12 +1,10 @@
-//! When to stop: the ELBO's drift against its own Monte-Carlo error.
+//! The ELBO over the iterations, and its drift against its own Monte-Carlo error.
 //!
 //! The second half of the history is split in two. The drift is the difference of their means, with the standard
 //! error that follows from the larger of the reported and the observed noise. What is still to be gained is taken as
 //! three times the drift, as for a distance that falls with one over the iterations. The run has converged when that gain
 //! plus the error is below the tolerance, or when the gain is lost in an error of at most five tolerances: noise alone
 //! cannot end a run, it only makes it longer.
-
-use serde::{Deserialize, Serialize};
 
 /// Most bins that the history keeps; beyond, neighbours are merged, so memory stays bounded.
 const BINS: usize = 128;
@@ -18,41 +16,6 @@ const AHEAD: f64 = 3.0;
 const NOISE: f64 = 5.0;
 /// Iterations whose mean stands for an iterate when the best one is chosen.
 const WINDOW: usize = 8;
-
-/// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StopReason {
-    /// The ELBO's drift fell below the tolerance.
-    Converged,
-    /// The iterations are used up.
-    MaxIterations,
-    /// The evaluations are used up.
-    MaxEvals,
-    /// The time is used up.
-    MaxSeconds,
-    /// The run walked to where no point can be evaluated; the best mixture met on the way is returned.
-    LostSupport,
-    /// An observer asked for it.
-    Cancelled,
-    /// An observer failed; see [`crate::run::Fitted::observer_error`].
-    ObserverFailed,
-}
-
-impl StopReason {
-    /// The name that reports use.
-    pub fn name(self) -> &'static str {
-        match self {
-            StopReason::Converged => "converged",
-            StopReason::MaxIterations => "max-iterations",
-            StopReason::MaxEvals => "max-evals",
-            StopReason::MaxSeconds => "max-seconds",
-            StopReason::LostSupport => "lost-support",
-            StopReason::Cancelled => "cancelled",
-            StopReason::ObserverFailed => "observer-failed",
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Bin {

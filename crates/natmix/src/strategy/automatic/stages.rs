@@ -1,11 +1,12 @@
 //! What comes next: components at missed points, splits, or the end.
 
-use super::evaluate::Evaluator;
+use super::evaluate::LimitedEvaluator;
 use super::grow::{self, MOST_SPREAD};
-use super::{FEW_COMPONENTS, FIRST_STAGE, Runner, SETTLING, budget, fixed_components, most_components};
+use super::{AutomaticStrategy, FEW_COMPONENTS, FIRST_STAGE, SETTLING, budget, fixed_components, most_components};
 use crate::error::Error;
-use crate::state::spread_out;
-use crate::stop::History;
+use crate::run::history::History;
+use crate::strategy::Tools;
+use crate::strategy::start::spread_out;
 
 /// Iterations that a split should have left: wanted, and fewest.
 const ITERATIONS: u64 = 80;
@@ -31,19 +32,18 @@ const NEAR_REST: f64 = 5.0;
 /// Rounds of components at missed points: each costs a stage.
 const MOST_ROUNDS: u64 = 4;
 
-impl Runner<'_> {
-    /// Splits components, or begins to settle, if it is time.
-    pub fn plan(&mut self) -> Result<(), Error> {
+impl AutomaticStrategy {
+    /// Splits components, or begins to settle, if it is time after so many iterations.
+    pub fn plan(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<(), Error> {
         let (tolerance, fixed, budget) = (self.config.tolerance, fixed_components(&self.config), budget(&self.config));
         let most = most_components(&self.config);
-        let (iteration, evals, count) = (self.state.iteration, self.state.evals, self.state.mixture.len());
-        let history = &self.state.history;
-        let Some(phase) = &self.state.automatic else { return Ok(()) };
+        let (evals, count) = (tools.evaluator.spent().evals, self.state.mixture.len());
+        let (history, phase) = (&self.state.record.history, &self.state.phase);
         if phase.settling.is_some() {
             return Ok(());
         }
         let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
-        let age = iteration - phase.since;
+        let age = iteration.saturating_sub(phase.since);
         // More points for the last iterations, but not more than a share of the budget.
         let affordable = budget.map_or(f64::INFINITY, |most| SETTLING_SHARE * most as f64 / (SETTLING * next) as f64);
         let fuller = (FEW_COMPONENTS / count).max(2).min(affordable as usize).max(1);
@@ -57,7 +57,7 @@ impl Runner<'_> {
                 grow::merge(&mut self.state)?;
                 grow::prune(&mut self.state, most, 0.0)?;
             }
-            if fixed == 0 && self.add_missed()? || self.split(evals)? {
+            if fixed == 0 && self.add_missed(iteration, tools)? || self.split(iteration, evals)? {
                 return Ok(());
             }
             self.forget_other_numbers();
@@ -66,7 +66,7 @@ impl Runner<'_> {
             }
         } else if budget.is_some_and(|most| evals + SETTLING * next * fuller as u64 > most) {
             let rested = history.converged(NEAR_REST * tolerance);
-            if fixed > count && self.split(evals)? {
+            if fixed > count && self.split(iteration, evals)? {
                 return Ok(());
             }
             self.settle(fuller, rested);
@@ -77,32 +77,31 @@ impl Runner<'_> {
     /// The best mixture so far counts no more if it has another number of components than was asked for.
     fn forget_other_numbers(&mut self) {
         let fixed = fixed_components(&self.config);
-        if fixed > 0 && self.state.best.as_ref().is_some_and(|best| best.mixture.len() != fixed) {
-            self.state.best = None;
+        if fixed > 0 && self.state.record.best.as_ref().is_some_and(|best| best.mixture.len() != fixed) {
+            self.state.record.best = None;
         }
     }
 
     fn settle(&mut self, fuller: usize, rested: bool) {
-        let phase = self.phase();
+        let phase = &mut self.state.phase;
         (phase.settling, phase.fuller, phase.rested) = (Some(SETTLING), fuller, rested);
         phase.counts.iter_mut().for_each(|count| *count *= fuller);
     }
 
     /// Half the variance of the residual: for small misfits, what is still to gain.
     fn misfit(&self) -> f64 {
-        let Some(phase) = &self.state.automatic else { return f64::INFINITY };
         let weights = grow::lasting_weights(&self.state);
-        weights.iter().zip(&phase.spread).map(|(w, spread)| 0.5 * w * spread.min(MOST_SPREAD)).sum()
+        weights.iter().zip(&self.state.phase.spread).map(|(w, spread)| 0.5 * w * spread.min(MOST_SPREAD)).sum()
     }
 
     /// Splits components if there is something to gain and the budget allows it.
-    fn split(&mut self, evals: u64) -> Result<bool, Error> {
+    fn split(&mut self, iteration: u64, evals: u64) -> Result<bool, Error> {
         let (count, fixed) = (self.state.mixture.len(), fixed_components(&self.config));
         let tolerance = self.config.tolerance;
         let most = most_components(&self.config);
-        let now = self.state.history.recent().map_or(f64::NEG_INFINITY, |(elbo, _)| elbo);
+        let now = self.state.record.history.recent().map_or(f64::NEG_INFINITY, |(elbo, _)| elbo);
         let misfit = self.misfit();
-        let phase = self.phase();
+        let phase = &mut self.state.phase;
         let worthwhile = phase.stage < 2 || now - phase.before > 2.0 * tolerance;
         if misfit.is_nan() || fixed == 0 && (misfit < GROW_AT * tolerance || !worthwhile) || fixed > 0 && count >= fixed
         {
@@ -127,52 +126,47 @@ impl Runner<'_> {
         if !grow::grow(&mut self.state, &self.config, wanted)? {
             return Ok(false);
         }
-        let phase = self.phase();
+        let phase = &mut self.state.phase;
         phase.stage += 1;
         phase.before = now;
-        self.start_stage();
+        self.start_stage(iteration);
         self.forget_other_numbers();
         Ok(true)
     }
 
     /// The ELBO of another mixture says nothing about the gains of this one.
-    fn start_stage(&mut self) {
-        self.phase().since = self.state.iteration;
-        self.state.history = History::default();
+    fn start_stage(&mut self, iteration: u64) {
+        self.state.phase.since = iteration;
+        self.state.record.history = History::default();
     }
 
     /// Adds components where the mixture misses mass; returns whether there is any.
-    fn add_missed(&mut self) -> Result<bool, Error> {
-        let Some((elbo, _)) = self.state.history.recent() else { return Ok(false) };
+    fn add_missed(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<bool, Error> {
+        let Some((elbo, _)) = self.state.record.history.recent() else { return Ok(false) };
         let elbo = elbo.max(grow::reachable(&self.state));
         let (_, sd) = spread_out(&self.config, self.state.mixture.dim())?;
         let most = most_components(&self.config);
-        let Some(phase) = &mut self.state.automatic else { return Ok(false) };
+        let phase = &mut self.state.phase;
         let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
         // So much must be left for what is added to find its shape.
         let most_evals = budget(&self.config).map_or(u64::MAX, |most| most.saturating_sub(FEWEST_ITERATIONS * next));
         if phase.search.log_concave
             || phase.rounds >= MOST_ROUNDS
             || self.state.mixture.len() >= most
-            || self.state.evals >= most_evals
+            || tools.evaluator.spent().evals >= most_evals
         {
             return Ok(false);
         }
-        let mut always = |_| true;
-        let mut evaluator = Evaluator {
-            most_evals,
-            ..Evaluator::new(self.target, &self.scratch, (self.state.evals, self.state.dropped), &mut always)
-        };
+        let mut evaluator = LimitedEvaluator { most_evals, ..LimitedEvaluator::new(tools, &mut self.work.batch) };
         let mut missed =
             phase.witnesses.missed(&mut evaluator, &self.state.mixture, elbo, &sd, self.config.tolerance)?;
-        (self.state.evals, self.state.dropped) = (evaluator.evals, evaluator.dropped);
         missed.truncate(most - self.state.mixture.len());
         if missed.is_empty() {
             return Ok(false);
         }
         phase.rounds += 1;
         grow::add(&mut self.state, missed)?;
-        self.start_stage();
+        self.start_stage(iteration);
         Ok(true)
     }
 }

@@ -6,14 +6,14 @@
 //!
 //! Weights never exceed `n / n_k`, so their sums need no logarithms, and points of far components fall out by themselves.
 
-use super::evaluate::{CHUNK, Evaluator};
+use super::evaluate::{CHUNK, LimitedEvaluator};
 use super::moments::{View, Weighted};
 use crate::draws::{DrawPlan, Key, Plan, Radius};
 use crate::error::Error;
-use crate::estimate::ScratchPool;
 use crate::family::{Block, Mixture};
 use crate::lanes;
 use crate::target::Points;
+use crate::workspace::ScratchPool;
 use rayon::prelude::*;
 
 /// Points with a smaller weight are left out of a component's sums; a point of its own has a weight near one.
@@ -72,7 +72,7 @@ impl Shared {
     /// Draws `counts[k]` points of each component and evaluates target and mixture there.
     pub fn draw(
         &mut self,
-        evaluator: &mut Evaluator<'_>,
+        evaluator: &mut LimitedEvaluator<'_>,
         q: &Mixture,
         counts: &[usize],
         (seed, iteration): (u64, u64),
@@ -234,7 +234,9 @@ const _: () = assert!(CHUNK.is_multiple_of(lanes::LANES));
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evaluate::{Batch, Evaluator, Limits, of_target};
     use crate::family::Gaussian;
+    use crate::strategy::Tools;
 
     #[test]
     fn points_of_the_iteration_before_are_weighed_by_the_density_that_they_came_from() {
@@ -243,13 +245,15 @@ mod tests {
             Mixture::new(&[0.6, 0.4], parts).unwrap()
         };
         let (before, now) = (mixture(0.0), mixture(0.2));
-        let (target, scratch, mut always) = (mixture(1.0), ScratchPool::new(1), |_| true);
-        let mut evaluator = Evaluator::new(&target, &scratch, (0, 0), &mut always);
+        let (target, scratch, mut always) = (mixture(1.0), ScratchPool::new(1), |_: &dyn Evaluator| true);
+        let (mut whole, mut batch) = (of_target(&target, &scratch, Limits::default()), Batch::default());
+        let mut tools = Tools { evaluator: &mut *whole, scratch: &scratch, iteration: 0, go_on: &mut always };
+        let mut evaluator = LimitedEvaluator::new(&mut tools, &mut batch);
         let (mut shared, mut kept, mut views) = (Shared::default(), Kept::default(), Vec::new());
         shared.draw(&mut evaluator, &before, &[30, 10], (1, 0), &kept).unwrap();
         shared.keep(&mut kept);
         shared.draw(&mut evaluator, &now, &[20, 20], (1, 1), &kept).unwrap();
-        assert_eq!((kept.len(), evaluator.evals), (40, 80));
+        assert_eq!((kept.len(), evaluator.evals()), (40, 80));
         shared.view(&now, &mut views, &scratch);
         let density = |q: &Mixture, shares: [f64; 2], z: &[f64]| {
             let drawn = Mixture::new(&shares, q.components().to_vec()).unwrap();

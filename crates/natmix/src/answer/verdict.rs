@@ -1,0 +1,99 @@
+//! Whether to trust a fit: what the diagnostics and the search say, in words.
+
+use super::diagnose::Diagnostics;
+use crate::strategy::automatic::SearchSummary;
+use serde::Serialize;
+
+/// Largest share of draws that may fall where the density is zero or cannot be evaluated.
+const MOST_DROPPED: f64 = 0.01;
+
+/// Relative variance of the importance weights below which k-hat is passed over: they then hardly differ (an effective
+/// sample size of 98%), and the shape of their tail says nothing about the fit.
+const EVEN: f64 = 0.02;
+
+/// Whether to trust a fit, and why not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The answer.
+    pub trusted: bool,
+    /// What speaks against it; each says what to try.
+    pub reasons: Vec<String>,
+    /// What is worth knowing, but does not count against it.
+    pub notes: Vec<String>,
+}
+
+/// Share of starts in modes met only once, and agreement of two halves of the starts, beyond which the search itself says
+/// that it has not seen everything.
+const MANY_SINGLES: f64 = 0.2;
+const LITTLE_AGREEMENT: f64 = 0.5;
+
+impl Verdict {
+    /// Adds what the search for modes knows: never more than it has seen.
+    pub(crate) fn add_search(&mut self, search: &SearchSummary) {
+        if search.log_concave {
+            self.notes.push("the density is log-concave: it has one mode".into());
+            return;
+        }
+        if search.starts == 0 {
+            return;
+        }
+        let share = search.share_of_singles();
+        if share > MANY_SINGLES && search.agreement < LITTLE_AGREEMENT {
+            self.trusted = false;
+            self.reasons.push(format!(
+                "{:.0}% of {} starts ended in a place that no other start found: there is more to find \
+                 (allow more evaluations, or start nearer to the mass)",
+                100.0 * share,
+                search.starts
+            ));
+        } else {
+            self.notes.push(format!(
+                "{} starts ended in {} place{}, {:.0}% of them in one that no other start found; \
+                 modes that no start leads to would not be seen",
+                search.starts,
+                search.modes,
+                if search.modes == 1 { "" } else { "s" },
+                100.0 * share
+            ));
+        }
+    }
+}
+
+pub(super) fn verdict(
+    diagnostics: &Diagnostics,
+    weights_variance: f64,
+    infinite: usize,
+    converged: Option<bool>,
+) -> Verdict {
+    let Diagnostics { k_hat, k_threshold, draws, zero, failed, .. } = diagnostics;
+    let (mut reasons, mut notes) = (Vec::new(), Vec::new());
+    if converged == Some(false) {
+        reasons.push("the ELBO had not come to rest when the run ended: allow more evaluations".to_owned());
+    }
+    if !k_hat.is_finite() {
+        reasons.push("k-hat could not be computed: too few usable draws, or weights without a tail to fit".to_owned());
+    } else if k_hat >= k_threshold && weights_variance <= EVEN {
+        notes.push(format!(
+            "k-hat {k_hat:.2} is above {k_threshold:.2}, but the importance weights hardly differ, so their tail carries nothing"
+        ));
+    } else if k_hat >= k_threshold {
+        reasons.push(format!(
+            "k-hat {k_hat:.2} is above {k_threshold:.2}: the mixture misses part of the posterior \
+             (try more components or a full covariance)"
+        ));
+    }
+    if infinite > 0 {
+        reasons.push(format!(
+            "the density is infinite at {infinite} of {draws} draws, and all of its mass may be there: \
+             constrain the parameters away from such points"
+        ));
+    }
+    if (zero + failed) as f64 > MOST_DROPPED * *draws as f64 {
+        reasons.push(format!(
+            "log p was not finite at {} of {draws} draws, which the ELBO leaves out: \
+             constrain the parameters to where the density is positive",
+            zero + failed
+        ));
+    }
+    Verdict { trusted: reasons.is_empty(), reasons, notes }
+}

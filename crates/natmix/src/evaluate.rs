@@ -1,0 +1,251 @@
+//! From points to values: the one way in which a run asks its target anything.
+//!
+//! A [`Batch`] of points is submitted, which gives a [`Ticket`], and collected again with the values filled in: the buffers
+//! travel there and back, so that nothing is allocated once they have their size. Several batches may be under way at a
+//! time. Evaluations are counted here, and so are points that cannot be used.
+//!
+//! The points of a batch stand in parts (one for each component, say) and are evaluated in chunks of a size that the part
+//! names. How many threads, processes or machines share the chunks must not change a bit of the result.
+//!
+//! [`of_target`] chooses between the implementors: [`Threads`] for targets of this language, [`WholeBatches`] for those of
+//! another, whose every call is expensive. A further one is a file beside these and a line there.
+//!
+//! ```
+//! use natmix::evaluate::{Batch, Evaluator, Limits, Part, Request, of_target};
+//! use natmix::family::{Gaussian, Mixture};
+//! use natmix::ScratchPool;
+//! let target = Mixture::single(Gaussian::isotropic(vec![0.0], 1.0));
+//! let scratch = ScratchPool::new(1);
+//! let mut evaluator = of_target(&target, &scratch, Limits::default());
+//! let request = Request { gradient: true, ..Request::default() };
+//! let part = Part::new(&[-1.0, 0.0, 1.0], 1, 32, &request);
+//! let ticket = evaluator.submit(Batch { request, parts: vec![part] });
+//! let batch = evaluator.collect(ticket).unwrap();
+//! assert_eq!(batch.parts[0].grad, [1.0, 0.0, -1.0]);
+//! assert_eq!(evaluator.spent().evals, 3);
+//! ```
+
+mod chunk;
+mod threads;
+mod whole;
+
+pub use threads::Threads;
+pub use whole::WholeBatches;
+
+use crate::error::Error;
+use crate::target::{Curvature, CurvatureShape, Rows, Target, TargetError};
+use crate::workspace::ScratchPool;
+use std::collections::VecDeque;
+
+/// What is asked about the points of a batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// The data rows that enter; all of them if not set.
+    pub rows: Option<Vec<u32>>,
+    /// Whether gradients are wanted.
+    pub gradient: bool,
+    /// Which curvature is wanted, if any: as weighted sums over the points of each chunk.
+    pub curvature: Option<(Curvature, CurvatureShape)>,
+    /// How many such sums each chunk has.
+    pub sums_per_chunk: usize,
+    /// Whether a chunk in which points fail is evaluated again without them, so that they cannot spoil what the others
+    /// add up to.
+    pub repeat_without_failed: bool,
+}
+
+impl Request {
+    /// The rows, as a target takes them.
+    pub fn rows(&self) -> Rows<'_> {
+        self.rows.as_deref().map_or(Rows::All, Rows::Subset)
+    }
+
+    /// Numbers of all curvature sums of one chunk.
+    fn sums_len(&self, dim: usize) -> usize {
+        self.curvature.map_or(0, |(_, shape)| self.sums_per_chunk * shape.len(dim))
+    }
+}
+
+/// Points that are evaluated together, with room for what the target says about them.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// The points, one after the other.
+    pub z: Vec<f64>,
+    /// Points per chunk.
+    pub chunk: usize,
+    /// Weights of the curvature sums, chunk after chunk: one run of the chunk's points for each of its sums.
+    pub weights: Vec<f64>,
+    /// `log p` at each point. A point is usable if this is finite: one with a gradient or curvature that is not gets NaN.
+    pub log_p: Vec<f64>,
+    /// Gradients, one point after the other; empty unless asked for.
+    pub grad: Vec<f64>,
+    /// Curvature sums, chunk after chunk; empty unless asked for.
+    pub curv: Vec<f64>,
+    /// What happened to each chunk.
+    reports: Vec<Report>,
+}
+
+impl Part {
+    /// A part with these points of dimension `dim`, and room for the answers to `request`.
+    pub fn new(points: &[f64], dim: usize, chunk: usize, request: &Request) -> Self {
+        let mut part = Self::default();
+        part.resize(points.len() / dim, dim, chunk, request);
+        part.z.copy_from_slice(points);
+        part
+    }
+
+    /// Makes room for `count` points of dimension `dim`, in chunks of `chunk`, and for the answers to `request`.
+    pub fn resize(&mut self, count: usize, dim: usize, chunk: usize, request: &Request) {
+        self.chunk = chunk.max(1);
+        let chunks = count.div_ceil(self.chunk);
+        self.z.resize(count * dim, 0.0);
+        self.log_p.resize(count, 0.0);
+        self.grad.resize(if request.gradient { count * dim } else { 0 }, 0.0);
+        self.weights.resize(if request.curvature.is_some() { count * request.sums_per_chunk } else { 0 }, 0.0);
+        self.curv.resize(chunks * request.sums_len(dim), 0.0);
+        self.reports.resize_with(chunks, Report::default);
+    }
+
+    /// How many points there are.
+    pub fn len(&self) -> usize {
+        self.log_p.len()
+    }
+
+    /// Whether there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.log_p.is_empty()
+    }
+
+    /// How many chunks there are.
+    pub fn chunks(&self) -> usize {
+        self.reports.len()
+    }
+
+    /// The curvature sums of chunk `at`.
+    pub(crate) fn curv_of(&self, at: usize) -> &[f64] {
+        let each = self.curv.len() / self.chunks().max(1);
+        &self.curv[at * each..(at + 1) * each]
+    }
+}
+
+/// Points to evaluate, and what to find out about them. Comes back with the values.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// What is asked.
+    pub request: Request,
+    /// The points.
+    pub parts: Vec<Part>,
+}
+
+/// What became of one chunk.
+#[derive(Debug, Default)]
+struct Report {
+    evals: u64,
+    dropped: u64,
+    error: Option<TargetError>,
+}
+
+/// The claim to a batch that was submitted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+/// What has been evaluated so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Points at which the target was evaluated.
+    pub evals: u64,
+    /// Points that could not be used.
+    pub dropped: u64,
+}
+
+/// Where counting starts, and where it should end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// What was spent before.
+    pub spent: Spent,
+    /// Most evaluations.
+    pub max_evals: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { spent: Spent::default(), max_evals: u64::MAX }
+    }
+}
+
+/// The one way from points to values. See the [module page](self).
+pub trait Evaluator: Send {
+    /// Dimension of the points.
+    fn dim(&self) -> usize;
+
+    /// Number of data rows, where minibatches make sense.
+    fn num_rows(&self) -> Option<usize>;
+
+    /// Whether the density is known to be log-concave.
+    fn is_log_concave(&self) -> bool;
+
+    /// Hands over a batch. Batches may be collected in any order; each is worked on by itself.
+    fn submit(&mut self, batch: Batch) -> Ticket;
+
+    /// Waits for a batch and hands it back with its values. Fails with the first error, in the order of the points.
+    fn collect(&mut self, ticket: Ticket) -> Result<Batch, Error>;
+
+    /// What the batches submitted so far have cost.
+    fn spent(&self) -> Spent;
+
+    /// Whether `points` more evaluations are within the budget.
+    fn affords(&self, points: u64) -> bool;
+}
+
+/// The evaluator that suits `target`.
+pub fn of_target<'a>(target: &'a dyn Target, scratch: &'a ScratchPool, limits: Limits) -> Box<dyn Evaluator + 'a> {
+    if target.whole_batches() {
+        Box::new(WholeBatches::new(target, scratch, limits))
+    } else {
+        Box::new(Threads::new(target, scratch, limits))
+    }
+}
+
+/// The books of an evaluator that finishes each batch when it is submitted.
+#[derive(Debug)]
+struct Ledger {
+    limits: Limits,
+    next: u64,
+    finished: VecDeque<(Ticket, Batch)>,
+}
+
+impl Ledger {
+    fn new(limits: Limits) -> Self {
+        Self { limits, next: 0, finished: VecDeque::new() }
+    }
+
+    /// Takes in a batch that has been evaluated.
+    fn enter(&mut self, batch: Batch) -> Ticket {
+        for report in batch.parts.iter().flat_map(|part| &part.reports) {
+            self.limits.spent.evals += report.evals;
+            self.limits.spent.dropped += report.dropped;
+        }
+        let number = self.next;
+        self.next += 1;
+        self.finished.push_back((Ticket(number), batch));
+        Ticket(number)
+    }
+
+    fn collect(&mut self, ticket: &Ticket) -> Result<Batch, Error> {
+        let place = self.finished.iter().position(|(finished, _)| finished == ticket);
+        let Some((_, mut batch)) = place.and_then(|at| self.finished.remove(at)) else {
+            return Err(Error::InvalidInput("a batch was collected that this evaluator never saw".into()));
+        };
+        let mut reports = batch.parts.iter_mut().flat_map(|part| &mut part.reports);
+        match reports.find_map(|report| report.error.take()) {
+            Some(error) => Err(error.into()),
+            None => Ok(batch),
+        }
+    }
+
+    fn affords(&self, points: u64) -> bool {
+        self.limits.spent.evals.saturating_add(points) <= self.limits.max_evals
+    }
+}
+
+#[cfg(test)]
+mod tests;

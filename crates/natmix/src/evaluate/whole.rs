@@ -1,0 +1,131 @@
+//! All points of a batch in one call, from the thread that hosts the fit: for targets whose calls are expensive, such as
+//! functions of another language.
+
+use super::chunk::{Answer, Chunk, Question};
+use super::{Batch, Evaluator, Ledger, Limits, Part, Spent, Ticket};
+use crate::error::Error;
+use crate::target::{Target, TargetError};
+use crate::workspace::{Scratch, ScratchPool};
+
+/// Evaluates each batch in one call. Curvature is asked for as the sums of all chunks: each has weights for all points,
+/// zero outside its own chunk.
+pub struct WholeBatches<'a> {
+    target: &'a dyn Target,
+    scratch: &'a ScratchPool,
+    ledger: Ledger,
+    z: Vec<f64>,
+    weights: Vec<f64>,
+    log_p: Vec<f64>,
+    grad: Vec<f64>,
+    curv: Vec<f64>,
+}
+
+impl<'a> WholeBatches<'a> {
+    /// An evaluator that calls `target` in the thread from which it is used.
+    pub fn new(target: &'a dyn Target, scratch: &'a ScratchPool, limits: Limits) -> Self {
+        Self {
+            target,
+            scratch,
+            ledger: Ledger::new(limits),
+            z: Vec::new(),
+            weights: Vec::new(),
+            log_p: Vec::new(),
+            grad: Vec::new(),
+            curv: Vec::new(),
+        }
+    }
+
+    /// Lays the points of all parts side by side.
+    fn gather(&mut self, batch: &Batch) {
+        let total = |len: fn(&Part) -> usize| batch.parts.iter().map(len).sum::<usize>();
+        let points = total(Part::len);
+        self.z.clear();
+        batch.parts.iter().for_each(|part| self.z.extend_from_slice(&part.z));
+        self.log_p.resize(points, 0.0);
+        self.grad.resize(total(|part| part.grad.len()), 0.0);
+        self.curv.resize(total(|part| part.curv.len()), 0.0);
+        self.weights.clear();
+        if batch.request.curvature.is_none() {
+            return;
+        }
+        let sums = batch.request.sums_per_chunk;
+        self.weights.resize(total(Part::chunks) * sums * points, 0.0);
+        let mut rows = self.weights.chunks_exact_mut(points.max(1));
+        let mut first = 0;
+        for part in &batch.parts {
+            for weights in part.weights.chunks(part.chunk * sums) {
+                let n = weights.len() / sums;
+                for (own, row) in weights.chunks_exact(n).zip(&mut rows) {
+                    row[first..first + n].copy_from_slice(own);
+                }
+                first += n;
+            }
+        }
+    }
+
+    /// Hands the values out to the parts.
+    fn scatter(&self, batch: &mut Batch) {
+        let (mut log_p, mut grad, mut curv) = (&self.log_p[..], &self.grad[..], &self.curv[..]);
+        for part in &mut batch.parts {
+            for (to, from) in [(&mut part.log_p, &mut log_p), (&mut part.grad, &mut grad), (&mut part.curv, &mut curv)]
+            {
+                let (own, rest) = from.split_at(to.len());
+                to.copy_from_slice(own);
+                *from = rest;
+            }
+        }
+    }
+
+    fn evaluate(&mut self, batch: &mut Batch, scratch: &mut Scratch) -> Result<(), TargetError> {
+        self.gather(batch);
+        let request = &batch.request;
+        let question = Question { target: self.target, request, repeat: false };
+        let answer =
+            Answer { weights: &self.weights, log_p: &mut self.log_p, grad: &mut self.grad, curv: &mut self.curv };
+        question.ask(&self.z, self.target.dim(), answer, scratch)?;
+        self.scatter(batch);
+        let request = &batch.request;
+        // Values and gradients of the others stand, whatever became of one point; sums do not.
+        let repeat = request.repeat_without_failed && request.curvature.is_some();
+        let question = Question { target: self.target, request, repeat };
+        for part in &mut batch.parts {
+            Chunk::all(part).one_by_one(&mut |chunk| question.review(chunk, scratch));
+        }
+        Ok(())
+    }
+}
+
+impl Evaluator for WholeBatches<'_> {
+    fn dim(&self) -> usize {
+        self.target.dim()
+    }
+
+    fn num_rows(&self) -> Option<usize> {
+        self.target.num_rows()
+    }
+
+    fn is_log_concave(&self) -> bool {
+        self.target.is_log_concave()
+    }
+
+    fn submit(&mut self, mut batch: Batch) -> Ticket {
+        let pool = self.scratch;
+        let result = pool.with(|scratch| self.evaluate(&mut batch, scratch));
+        if let (Err(error), Some(report)) = (result, batch.parts.iter_mut().find_map(|part| part.reports.first_mut())) {
+            report.error = Some(error);
+        }
+        self.ledger.enter(batch)
+    }
+
+    fn collect(&mut self, ticket: Ticket) -> Result<Batch, Error> {
+        self.ledger.collect(&ticket)
+    }
+
+    fn spent(&self) -> Spent {
+        self.ledger.limits.spent
+    }
+
+    fn affords(&self, points: u64) -> bool {
+        self.ledger.affords(points)
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a run ends.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// The ELBO's drift fell below the tolerance.
+    Converged,
+    /// The iterations are used up.
+    MaxIterations,
+    /// The evaluations are used up.
+    MaxEvals,
+    /// The time is used up.
+    MaxSeconds,
+    /// The run walked to where no point can be evaluated; the best mixture met on the way is returned.
+    LostSupport,
+    /// An observer asked for it.
+    Cancelled,
+    /// An observer failed; see [`crate::run::Fitted::observer_error`].
+    ObserverFailed,
+}
+
+impl StopReason {
+    /// The name that reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            StopReason::Converged => "converged",
+            StopReason::MaxIterations => "max-iterations",
+            StopReason::MaxEvals => "max-evals",
+            StopReason::MaxSeconds => "max-seconds",
+            StopReason::LostSupport => "lost-support",
+            StopReason::Cancelled => "cancelled",
+            StopReason::ObserverFailed => "observer-failed",
+        }
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stop {
+    /// The reason.
+    pub reason: StopReason,
+    /// Whether the ELBO had converged.
+    pub converged: bool,
+}

@@ -1,0 +1,393 @@
+//! The automatic mixture: finds the modes, chooses the number of components, the steps and the draws, and stops.
+//!
+//! 1. **Search** (`search`): climbs from many starts, until new starts find no new modes. Each mode becomes a component
+//!    with the curvature found there; the start distribution itself is one more.
+//! 2. **Steps**: every iteration draws a few points of each component, lets all points serve all components (`shared`),
+//!    estimates moments by regression (`moments`), and moves every component within a KL bound of its own and the
+//!    weights within theirs. A component that others serve well draws less itself.
+//! 3. **Growth** (`grow`): at rest, components whose residual still varies are split, as far as the budget goes.
+//!
+//! Why so few points: a step is cheap to correct and costly to prepare. Ten points a component and many steps beat
+//! hundreds of points and few steps on every target that we tried, because the regression is exact for what is quadratic
+//! and the bounds average over the noise of the rest.
+
+mod ascent;
+mod evaluate;
+mod grow;
+mod laplace;
+mod missed;
+mod moments;
+mod search;
+mod shared;
+mod stages;
+mod state;
+
+pub use search::SearchSummary;
+
+use super::record::Estimated;
+use super::start::{check_start, precision_from_sd, spread_out};
+use super::{Outcome, Progress, Strategy, StrategyKind, Tools, need_gradient};
+use crate::config::{Automatic, Config};
+use crate::error::Error;
+use crate::evaluate::Batch;
+use crate::family::{Gaussian, Mixture};
+use crate::rule::{self, Skipped, StepInfo, trust_region};
+use crate::run::stop::StopReason;
+use crate::save::bundle::{Layout, Tensors};
+use crate::target::{CurvatureShape, Target};
+use crate::workspace::ScratchPool;
+use evaluate::LimitedEvaluator;
+use moments::View;
+use rayon::prelude::*;
+use search::{Found, Search, StartFrom};
+use serde_json::Value;
+use shared::Shared;
+use state::{Carried, State};
+
+/// Most components, unless told; twice as many where the budget has this many evaluations for each of them.
+pub const MOST_COMPONENTS: usize = 128;
+const EVALS_A_COMPONENT: u64 = 4000;
+/// Share of the budget that the search may spend, and its limit where there is no budget.
+const SEARCH_SHARE: f64 = 0.2;
+const SEARCH_EVALS: u64 = 100_000;
+/// Modes with less than this share of the heaviest one's mass (by Laplace's estimate) are left out: exp(-30).
+const NEGLIGIBLE: f64 = -30.0;
+/// Fewest points a component draws.
+const FEWEST_DRAWS: usize = 10;
+/// Times as many effective points as it draws itself that a component should have where others can lend them.
+const SERVED: usize = 3;
+/// Standard error of a component's value, times its weight, above which it draws more, and how many times as much.
+const QUIET: f64 = 0.1;
+const MOST_TIMES: f64 = 4.0;
+/// Points of a component with a diagonal covariance.
+const DIAGONAL_DRAWS: usize = 16;
+/// First weight of the start distribution as a component.
+const START_WEIGHT: f64 = 0.05;
+/// Iterations of a stage before the weights move: a component must not lose its weight before it has found its shape.
+const WAIT: u64 = 8;
+/// KL bounds of the weights: while the modes settle, and after the first split.
+const FIRST_WEIGHT_BOUND: f64 = 0.1;
+const WEIGHT_BOUND: f64 = 0.03;
+/// Iterations of the first stage: fewest and most.
+const FIRST_STAGE: (u64, u64) = (12, 30);
+/// Iterations at the end in which the bounds shrink, and by how much each.
+const SETTLING: u64 = 16;
+const SHRINK: f64 = 0.8;
+/// Up to so many components the points of the iteration before serve once more: there every point counts. With many
+/// components that lend each other points it is no gain, at twice the time.
+const FEW_COMPONENTS: usize = 8;
+/// Share of the newest value in running means.
+const FRESH: f64 = 0.3;
+/// Evaluations where neither evaluations nor seconds are limited.
+pub const DEFAULT_EVALS: u64 = 100_000;
+
+/// Points of a component that no other serves.
+fn own_draws(dim: usize, shape: CurvatureShape) -> usize {
+    match shape {
+        CurvatureShape::Full => (5 + dim / 2).max(FEWEST_DRAWS),
+        CurvatureShape::Diag => DIAGONAL_DRAWS,
+    }
+}
+
+/// The budget of evaluations, if there is one.
+fn budget(config: &Config) -> Option<u64> {
+    config.max_evals.or(if config.max_seconds.is_none() { Some(DEFAULT_EVALS) } else { None })
+}
+
+/// The number of components that was asked for; zero if it is to be found.
+fn fixed_components(config: &Config) -> usize {
+    config.components().given().unwrap_or(0)
+}
+
+/// Most components that `config` allows.
+fn most_components(config: &Config) -> usize {
+    let affordable = (budget(config).unwrap_or(0) / EVALS_A_COMPONENT) as usize;
+    match fixed_components(config) {
+        0 => affordable.clamp(MOST_COMPONENTS, 2 * MOST_COMPONENTS),
+        fixed => fixed,
+    }
+}
+
+/// The `most` heaviest components of `mixture`: a run may end before it has come to choose between the modes.
+fn at_most(mixture: &Mixture, most: usize) -> Mixture {
+    let weights = mixture.weights();
+    let mut order: Vec<usize> = (0..mixture.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    order.truncate(most);
+    order.sort_unstable();
+    let kept: Vec<f64> = order.iter().map(|&k| weights[k]).collect();
+    let ids = order.iter().map(|&k| mixture.ids()[k]).collect();
+    let components = order.iter().map(|&k| mixture.components()[k].clone()).collect();
+    Mixture::new(&kept, components).map_or_else(|_| mixture.clone(), |heaviest| heaviest.with_ids(ids))
+}
+
+/// The automatic method with the settings of a run.
+pub(crate) struct AutomaticKind<'a> {
+    pub config: &'a Config,
+    pub settings: &'a Automatic,
+}
+
+impl StrategyKind for AutomaticKind<'_> {
+    fn name(&self) -> &'static str {
+        "automatic"
+    }
+
+    fn check(&self, target: &dyn Target) -> Result<(), Error> {
+        need_gradient(target)
+    }
+
+    fn budget(&self) -> Option<u64> {
+        budget(self.config)
+    }
+
+    fn begin(&self, dim: usize, start: Option<Mixture>) -> Result<Box<dyn Strategy>, Error> {
+        let config = self.config;
+        let searched = start.is_some();
+        let mixture = match start {
+            Some(mixture) => {
+                check_start(&mixture, config, dim, None)?;
+                mixture
+            }
+            // Until the search is done.
+            None => Mixture::single(start_component(config, dim)?),
+        };
+        let state = first_state(mixture, SearchSummary::default(), self.settings);
+        Ok(Box::new(AutomaticStrategy::new(self, state, searched)))
+    }
+
+    fn layout(&self, document: &Value) -> Result<Layout, String> {
+        state::layout(self.config, document)
+    }
+
+    fn load(&self, document: &Value, tensors: Tensors) -> Result<Box<dyn Strategy>, String> {
+        // A run is saved after an iteration, so after its search.
+        Ok(Box::new(AutomaticStrategy::new(self, state::load(document, tensors)?, true)))
+    }
+}
+
+/// A state around a first mixture.
+fn first_state(mixture: Mixture, search: SearchSummary, settings: &Automatic) -> State {
+    let draws = own_draws(mixture.dim(), mixture.curvature_shape());
+    State::new(mixture, search, settings.trust_region, draws)
+}
+
+/// The start distribution as a component.
+fn start_component(config: &Config, dim: usize) -> Result<Gaussian, Error> {
+    let (centre, sd) = spread_out(config, dim)?;
+    Ok(Gaussian::new(centre, precision_from_sd(&sd, config.covariance)?))
+}
+
+/// An automatic run.
+#[derive(Debug)]
+pub(crate) struct AutomaticStrategy {
+    config: Config,
+    settings: Automatic,
+    state: State,
+    /// Whether modes have been searched for, or need not be.
+    searched: bool,
+    work: Work,
+}
+
+/// Buffers of an iteration.
+#[derive(Debug, Default)]
+struct Work {
+    batch: Batch,
+    shared: Shared,
+    views: Vec<View>,
+    steps: Vec<StepInfo>,
+    values: Vec<f64>,
+    new_weights: Vec<f64>,
+}
+
+impl AutomaticStrategy {
+    fn new(kind: &AutomaticKind<'_>, state: State, searched: bool) -> Self {
+        let (config, settings) = (kind.config.clone(), kind.settings.clone());
+        Self { config, settings, state, searched, work: Work::default() }
+    }
+
+    /// Searches for modes and makes a mixture of them.
+    fn search(&mut self, tools: &mut Tools<'_>) -> Result<(), Error> {
+        let config = &self.config;
+        let (centre, sd) = spread_out(config, tools.evaluator.dim())?;
+        let budget = budget(config);
+        let limit = budget.map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
+        let most_evals = budget.unwrap_or(u64::MAX);
+        let mut evaluator =
+            LimitedEvaluator { limit, most_evals, ..LimitedEvaluator::new(tools, &mut self.work.batch) };
+        let most = most_components(config);
+        let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
+        let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;
+        let mut modes: Vec<&Found> = search.modes.iter().collect();
+        modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
+        let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
+        modes.retain(|mode| mode.log_mass() - heaviest > NEGLIGIBLE);
+        modes.truncate(most.max(1).max(MOST_COMPONENTS.min(modes.len())));
+        let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
+        let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
+        let summary = search.summary();
+        if !(summary.log_concave || search.is_parabola()) || components.is_empty() {
+            // The start itself, in case that narrow peaks lie far from the mass.
+            components.push(start_component(config, centre.len())?);
+            masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
+        }
+        self.state = first_state(Mixture::new(&masses, components)?, summary, &self.settings);
+        // A single mode has the single component.
+        let several = modes.len() > 1;
+        let witnesses = &mut self.state.phase.witnesses;
+        modes.iter().filter(|_| several).for_each(|m| witnesses.add_mode(m.gaussian.mean(), &m.grad, m.log_p));
+        if search.modes.is_empty() {
+            self.state.record.without_points.points = tools.evaluator.spent().evals;
+        }
+        self.searched = true;
+        Ok(())
+    }
+
+    /// Draws points and estimates the moments of every component; returns the ELBO and its standard error.
+    fn estimate(&mut self, tools: &mut Tools<'_>) -> Result<(f64, f64), Error> {
+        let (state, work) = (&mut self.state, &mut self.work);
+        let (key, before) = ((self.config.seed, tools.iteration), tools.evaluator.spent().evals);
+        let mut evaluator = LimitedEvaluator::new(tools, &mut work.batch);
+        work.shared.draw(&mut evaluator, &state.mixture, &state.phase.counts, key, &state.phase.kept)?;
+        let points = evaluator.evals() - before;
+        work.shared.view(&state.mixture, &mut work.views, tools.scratch);
+        let shared::Whole { elbo, se } = work.shared.whole();
+        state.record.enter(&state.mixture, Estimated { elbo, se, points, minibatch: false })?;
+        let reachable = grow::reachable(state).max(elbo);
+        state.phase.witnesses.watch(&work.shared, reachable);
+        if state.mixture.len() <= FEW_COMPONENTS {
+            work.shared.keep(&mut state.phase.kept);
+        } else {
+            state.phase.kept.clear();
+        }
+        Ok((elbo, se))
+    }
+
+    /// Moves every component and the weights; plans the next draws.
+    fn update(&mut self, iteration: u64, scratch: &ScratchPool) {
+        let count = self.state.mixture.len();
+        let work = &mut self.work;
+        let views = &work.views;
+        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.curvature_shape());
+        let served = SERVED * most_draws;
+        let phase = &mut self.state.phase;
+        let settling = phase.settling.is_some();
+        phase.settling = phase.settling.map(|left| left.saturating_sub(1));
+        let weights = self.state.mixture.log_weights();
+        for (k, view) in views[..count].iter().enumerate() {
+            if !view.moments.usable {
+                continue;
+            }
+            let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + FRESH * (new - old) };
+            // Capped, so that what was wrong once is soon forgotten.
+            phase.spread[k] = mix(phase.spread[k], view.spread.min(grow::OUTLYING_SPREAD));
+            phase.radial[k] = mix(phase.radial[k], view.radial);
+            // What the points of others are worth to it need not be drawn again.
+            let lent = (view.ess - phase.counts[k] as f64).max(0.0) / if settling { phase.fuller as f64 } else { 1.0 };
+            let base = served.saturating_sub(lent as usize).clamp(FEWEST_DRAWS, most_draws);
+            phase.counts[k] = if settling {
+                // Towards the end the bias of few points counts more than their price.
+                base * phase.fuller
+            } else if count > 1 {
+                // A heavy component with a noisy value would throw the weights about.
+                let noise = weights[k].exp() * view.noise() / QUIET;
+                base * (noise * noise).ceil().clamp(1.0, MOST_TIMES) as usize
+            } else {
+                base
+            };
+        }
+        let (log_w, components) = self.state.mixture.parts_mut();
+        work.steps.resize(count, StepInfo::default());
+        let old_log_w = &*log_w;
+        let tasks = components.par_iter_mut().zip(&mut self.state.carried).zip(&mut work.steps).enumerate();
+        tasks.for_each(|(k, ((component, carried), info))| {
+            let view = &views[k];
+            *info = if view.moments.usable {
+                advance(component, carried, view, old_log_w[k], settling, scratch)
+            } else {
+                StepInfo::skipped(Skipped::NoPoints)
+            };
+        });
+        if count > 1 && iteration >= phase.since + WAIT {
+            work.values.clear();
+            work.values
+                .extend(views[..count].iter().map(|v| if v.moments.usable { v.moments.value } else { f64::NAN }));
+            let least = work.values.iter().copied().fold(f64::INFINITY, f64::min);
+            // Where nothing can be evaluated there is no mass.
+            work.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
+            work.new_weights.resize(count, 0.0);
+            let bound = if phase.stage == 0 { FIRST_WEIGHT_BOUND } else { WEIGHT_BOUND };
+            rule::weights::trust_region_step(log_w, &work.values, 1.0, bound, &mut work.new_weights);
+        }
+    }
+}
+
+impl Strategy for AutomaticStrategy {
+    fn iterate(&mut self, tools: &mut Tools<'_>) -> Result<Progress, Error> {
+        if !self.searched {
+            self.search(tools)?;
+            return Ok(Progress::Prepared);
+        }
+        let (elbo, se) = self.estimate(tools)?;
+        self.update(tools.iteration, tools.scratch);
+        let done = tools.iteration + 1;
+        if done > FIRST_STAGE.0 && self.state.mixture.len() > fixed_components(&self.config) {
+            // Cheap, and a component that has lost its weight would go on drawing points.
+            grow::prune(&mut self.state, usize::MAX, 0.0)?;
+        }
+        self.plan(done, tools)?;
+        Ok(Progress::Iterated { elbo, se })
+    }
+
+    fn mixture(&self) -> &Mixture {
+        &self.state.mixture
+    }
+
+    fn steps(&self) -> &[StepInfo] {
+        &self.work.steps
+    }
+
+    fn next_cost(&self) -> u64 {
+        // The search keeps to limits of its own.
+        if self.searched { self.state.phase.counts.iter().map(|&n| n as u64).sum() } else { 0 }
+    }
+
+    fn finished(&self) -> Option<StopReason> {
+        let settled = || (self.state.phase.settling == Some(0)).then(|| self.reason_when_spent());
+        self.state.record.lost_support().or_else(settled)
+    }
+
+    fn reason_when_spent(&self) -> StopReason {
+        if self.state.phase.rested { StopReason::Converged } else { StopReason::MaxEvals }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let (mixture, running_elbo) = self.state.record.choose(&self.state.mixture);
+        let most = fixed_components(&self.config);
+        let mixture = if most > 0 && mixture.len() > most { at_most(mixture, most) } else { mixture.clone() };
+        Outcome { mixture, running_elbo, search: Some(self.state.phase.search.clone()) }
+    }
+
+    fn save(&self, tensors: &mut Tensors) -> Result<Value, Error> {
+        state::save(&self.state, tensors)
+    }
+}
+
+/// One component's step within its bound.
+fn advance(
+    component: &mut Gaussian,
+    carried: &mut Carried,
+    view: &View,
+    log_w: f64,
+    settling: bool,
+    scratch: &ScratchPool,
+) -> StepInfo {
+    let objective = view.moments.value + log_w;
+    if settling {
+        carried.bound = (carried.bound * SHRINK).max(trust_region::LEAST);
+    } else if !carried.objective.is_nan() {
+        carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, view.noise());
+    }
+    carried.objective = objective;
+    let (grad, hess) = (&view.moments.grad, &view.moments.hess);
+    scratch.with(|scratch| trust_region::step(component, grad, hess, carried.bound, scratch))
+}
