@@ -1,32 +1,37 @@
 use super::*;
-use crate::target::{ClosureTarget, EvalOut, Points};
+use crate::target::{ClosureTarget, CurvatureSums, EvalOut, Points};
 use crate::workspace::Scratch;
 
-/// `log p = -z^2 / 2`, zero density above 3, no gradient below -3, no curvature at 2.
-fn target() -> ClosureTarget<'static> {
-    let value = |z: &[f64], grad: Option<&mut [f64]>| {
-        if let Some(grad) = grad {
-            grad[0] = if z[0] < -3.0 { f64::NAN } else { -z[0] };
-        }
-        if z[0] > 3.0 { f64::NEG_INFINITY } else { -0.5 * z[0] * z[0] }
-    };
-    let hessian = |z: &[f64], hess: &mut [f64]| hess[0] = if z[0] == 2.0 { f64::NAN } else { -1.0 };
-    ClosureTarget::new(1, value).unwrap().with_hessian(hessian)
+/// `log p = -z^2 / 2`, zero density above 3, no gradient below -3; curvature that is NaN at 2, even with weight zero.
+struct Parabola {
+    whole: bool,
 }
 
-/// The same, for whole batches.
-struct Whole(ClosureTarget<'static>);
-
-impl Target for Whole {
+impl Target for Parabola {
     fn dim(&self) -> usize {
         1
     }
     fn whole_batches(&self) -> bool {
-        true
+        self.whole
     }
-    fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        self.0.eval(rows, z, out, scratch)
+    fn eval(&self, _: Rows<'_>, z: Points<'_>, mut out: EvalOut<'_>, _: &mut Scratch) -> Result<(), TargetError> {
+        for (i, z) in z.data().iter().enumerate() {
+            out.log_p[i] = if *z > 3.0 { f64::NEG_INFINITY } else { -0.5 * z * z };
+            if let Some(grad) = &mut out.grad {
+                grad[i] = if *z < -3.0 { f64::NAN } else { -z };
+            }
+        }
+        if let Some(CurvatureSums { weights, sums, .. }) = out.curv {
+            for (sum, weights) in sums.iter_mut().zip(weights.chunks_exact(z.len())) {
+                *sum = z.data().iter().zip(weights).map(|(z, w)| w * if *z == 2.0 { f64::NAN } else { -1.0 }).sum();
+            }
+        }
+        Ok(())
     }
+}
+
+fn target() -> Parabola {
+    Parabola { whole: false }
 }
 
 fn request(curvature: bool) -> Request {
@@ -99,7 +104,7 @@ fn points_that_fail_are_dropped_and_the_others_repeated() {
 #[test]
 fn sums_of_curvature_leave_out_what_fails() {
     let (found, spent) = evaluate(&target(), batch(&[&[1.0, 0.0, 2.0, 0.5, 4.0, 4.0]], &request(true)));
-    // The second chunk keeps its second point alone; nothing of the third is left.
+    // The second chunk keeps its second point alone, and the third nothing.
     assert_eq!(found.parts[0].curv, [-2.0, -1.0, -1.0, -1.0, 0.0, 0.0]);
     assert!(found.parts[0].log_p[2].is_nan());
     // Six; the second chunk point by point, and the good one of it again.
@@ -112,7 +117,7 @@ fn whole_batches_give_the_values_of_chunks() {
     for curvature in [false, true] {
         let request = request(curvature);
         let (chunks, by_chunks) = evaluate(&target(), batch(parts, &request));
-        let (whole, at_once) = evaluate(&Whole(target()), batch(parts, &request));
+        let (whole, at_once) = evaluate(&Parabola { whole: true }, batch(parts, &request));
         for (a, b) in chunks.parts.iter().zip(&whole.parts) {
             let bits = |x: &[f64]| x.iter().map(|x| x.to_bits()).collect::<Vec<u64>>();
             assert_eq!((bits(&a.log_p), &a.curv), (bits(&b.log_p), &b.curv));

@@ -2,10 +2,13 @@
 //! functions of another language.
 
 use super::chunk::{Answer, Chunk, Question};
-use super::{Batch, Evaluator, Ledger, Limits, Part, Spent, Ticket};
+use super::{Batch, Evaluator, Ledger, Limits, Part, Request, Spent, Ticket};
 use crate::error::Error;
 use crate::target::{Target, TargetError};
 use crate::workspace::{Scratch, ScratchPool};
+
+/// Most weights of curvature sums in one call: 32 MB of them. Beyond, the parts of a batch go into several calls.
+const MOST_WEIGHTS: usize = 1 << 22;
 
 /// Evaluates each batch in one call. Curvature is asked for as the sums of all chunks: each has weights for all points,
 /// zero outside its own chunk.
@@ -35,24 +38,38 @@ impl<'a> WholeBatches<'a> {
         }
     }
 
-    /// Lays the points of all parts side by side.
-    fn gather(&mut self, batch: &Batch) {
-        let total = |len: fn(&Part) -> usize| batch.parts.iter().map(len).sum::<usize>();
+    /// How many of `parts` go into the next call.
+    fn fitting(parts: &[Part], request: &Request) -> usize {
+        if request.curvature.is_none() {
+            return parts.len();
+        }
+        let (mut points, mut chunks) = (0, 0);
+        let fits = parts.iter().take_while(|part| {
+            points += part.len();
+            chunks += part.chunks();
+            points * chunks * request.sums_per_chunk <= MOST_WEIGHTS
+        });
+        fits.count().max(1)
+    }
+
+    /// Lays the points of some parts side by side.
+    fn gather(&mut self, parts: &[Part], request: &Request) {
+        let total = |len: fn(&Part) -> usize| parts.iter().map(len).sum::<usize>();
         let points = total(Part::len);
         self.z.clear();
-        batch.parts.iter().for_each(|part| self.z.extend_from_slice(&part.z));
+        parts.iter().for_each(|part| self.z.extend_from_slice(&part.z));
         self.log_p.resize(points, 0.0);
         self.grad.resize(total(|part| part.grad.len()), 0.0);
         self.curv.resize(total(|part| part.curv.len()), 0.0);
         self.weights.clear();
-        if batch.request.curvature.is_none() {
+        if request.curvature.is_none() {
             return;
         }
-        let sums = batch.request.sums_per_chunk;
+        let sums = request.sums_per_chunk;
         self.weights.resize(total(Part::chunks) * sums * points, 0.0);
         let mut rows = self.weights.chunks_exact_mut(points.max(1));
         let mut first = 0;
-        for part in &batch.parts {
+        for part in parts {
             for weights in part.weights.chunks(part.chunk * sums) {
                 let n = weights.len() / sums;
                 for (own, row) in weights.chunks_exact(n).zip(&mut rows) {
@@ -64,9 +81,9 @@ impl<'a> WholeBatches<'a> {
     }
 
     /// Hands the values out to the parts.
-    fn scatter(&self, batch: &mut Batch) {
+    fn scatter(&self, parts: &mut [Part]) {
         let (mut log_p, mut grad, mut curv) = (&self.log_p[..], &self.grad[..], &self.curv[..]);
-        for part in &mut batch.parts {
+        for part in parts {
             for (to, from) in [(&mut part.log_p, &mut log_p), (&mut part.grad, &mut grad), (&mut part.curv, &mut curv)]
             {
                 let (own, rest) = from.split_at(to.len());
@@ -76,19 +93,18 @@ impl<'a> WholeBatches<'a> {
         }
     }
 
-    fn evaluate(&mut self, batch: &mut Batch, scratch: &mut Scratch) -> Result<(), TargetError> {
-        self.gather(batch);
-        let request = &batch.request;
-        let question = Question { target: self.target, request, repeat: false };
-        let answer =
-            Answer { weights: &self.weights, log_p: &mut self.log_p, grad: &mut self.grad, curv: &mut self.curv };
-        question.ask(&self.z, self.target.dim(), answer, scratch)?;
-        self.scatter(batch);
-        let request = &batch.request;
+    fn evaluate(&mut self, parts: &mut [Part], request: &Request, scratch: &mut Scratch) -> Result<(), TargetError> {
+        self.gather(parts, request);
         // Values and gradients of the others stand, whatever became of one point; sums do not.
         let repeat = request.repeat_without_failed && request.curvature.is_some();
         let question = Question { target: self.target, request, repeat };
-        for part in &mut batch.parts {
+        if !self.z.is_empty() {
+            let answer =
+                Answer { weights: &self.weights, log_p: &mut self.log_p, grad: &mut self.grad, curv: &mut self.curv };
+            question.ask(&self.z, self.target.dim(), answer, scratch)?;
+        }
+        self.scatter(parts);
+        for part in parts {
             Chunk::all(part).one_by_one(&mut |chunk| question.review(chunk, scratch));
         }
         Ok(())
@@ -109,10 +125,16 @@ impl Evaluator for WholeBatches<'_> {
     }
 
     fn submit(&mut self, mut batch: Batch) -> Ticket {
-        let pool = self.scratch;
-        let result = pool.with(|scratch| self.evaluate(&mut batch, scratch));
-        if let (Err(error), Some(report)) = (result, batch.parts.iter_mut().find_map(|part| part.reports.first_mut())) {
-            report.error = Some(error);
+        let Batch { request, parts } = &mut batch;
+        let (mut rest, pool) = (&mut parts[..], self.scratch);
+        while !rest.is_empty() {
+            let (group, others) = rest.split_at_mut(Self::fitting(rest, request));
+            rest = others;
+            let result = pool.with(|scratch| self.evaluate(group, request, scratch));
+            if let (Err(error), Some(report)) = (result, group.iter_mut().find_map(|part| part.reports.first_mut())) {
+                report.error = Some(error);
+                break;
+            }
         }
         self.ledger.enter(batch)
     }
