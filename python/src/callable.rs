@@ -5,7 +5,7 @@
 
 use crate::arrays::{numbers, slice, tuple};
 use natmix::Scratch;
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, CurvatureShape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
 use pyo3::intern;

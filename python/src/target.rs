@@ -4,7 +4,7 @@ use crate::arrays::{in_pool, points, rows, slice, vector};
 use crate::callable::{Callable, Gradient};
 use crate::compiled::Compiled;
 use crate::errors::{in_python, raise};
-use natmix::target::{Curvature, EvalOut, Points, Rows, CurvatureShape};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows};
 use natmix::targets::Spec;
 use natmix_models::mlp::Mlp;
 use natmix_models::study::StudyError;

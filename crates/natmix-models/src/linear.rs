@@ -30,7 +30,7 @@ use crate::normal_equations::{NormalEquations, weigh_residuals};
 use crate::observations::{ALL_CURVATURES, Block, Dataset};
 use crate::prior::{LOG_TAU, Prior, spread, usable_sd};
 use natmix::matrix::{Transpose, product, symmetrise};
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, CurvatureShape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 
 /// Scale of the half-Cauchy prior of the noise.

@@ -42,7 +42,7 @@ use crate::observations::{Block, Observations};
 use crate::prior::{Prior, spread};
 use likelihood::RowsOf;
 use natmix::matrix::symmetrise;
-use natmix::target::{Curvature, EvalOut, Points, Rows, CurvatureShape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use pass::Pass;
 

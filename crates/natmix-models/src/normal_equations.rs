@@ -14,7 +14,7 @@ use crate::observations::Dataset;
 use natmix::Scratch;
 use natmix::family::{AnyCovariance, Gaussian};
 use natmix::matrix::{Transpose, product};
-use natmix::target::{Rows, CurvatureShape, TargetError};
+use natmix::target::{CurvatureShape, Rows, TargetError};
 
 /// Columns up to which the equations are formed: their matrix is to stay small.
 const MOST_FEATURES: usize = 512;

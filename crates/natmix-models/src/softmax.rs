@@ -22,7 +22,7 @@ use crate::observations::{ALL_CURVATURES, Block, Dataset};
 use crate::prior::{Prior, spread};
 use crate::regression::Kind;
 use natmix::matrix::{Transpose, product, symmetrise};
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, CurvatureShape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 
 /// A softmax regression with its data.

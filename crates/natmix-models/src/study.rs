@@ -18,7 +18,7 @@ use crate::error::DataError;
 use crate::observations::{Dataset, Observations};
 use crate::regression::{Kind, Regression};
 use crate::table::{Table, TableFile};
-use natmix::target::{Curvature, EvalOut, Points, Rows, CurvatureShape, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -3,7 +3,7 @@
 use natmix::diagnose::weigh_draws;
 use natmix::family::{Gaussian, Mixture};
 use natmix::psis::smooth;
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, CurvatureShape, Target};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 use natmix::targets::log_p_at;
 use natmix::testing::{CheckOptions, check_target};
 use natmix::{Config, Method, Scratch, fit};
@@ -134,9 +134,11 @@ fn the_empirical_fisher_is_the_sum_of_squared_row_gradients() {
             let of_row: Vec<f64> = of_row.iter().zip(&prior.grad).map(|(g, p)| (g - p) / rows as f64).collect();
             expected.iter_mut().enumerate().for_each(|(at, x)| *x -= of_row[at % d] * of_row[at / d]);
         }
-        let fisher = evaluate(model.target(), Rows::All, &z, (Curvature::EmpiricalFisher, CurvatureShape::Full), &[1.0]);
+        let fisher =
+            evaluate(model.target(), Rows::All, &z, (Curvature::EmpiricalFisher, CurvatureShape::Full), &[1.0]);
         assert_close(&fisher.sums, &expected, 1e-10, &format!("{kind:?}"));
-        let diagonal = evaluate(model.target(), Rows::All, &z, (Curvature::EmpiricalFisher, CurvatureShape::Diag), &[1.0]);
+        let diagonal =
+            evaluate(model.target(), Rows::All, &z, (Curvature::EmpiricalFisher, CurvatureShape::Diag), &[1.0]);
         let expected: Vec<f64> = expected.iter().step_by(d + 1).copied().collect();
         assert_close(&diagonal.sums, &expected, 1e-10, &format!("{kind:?}"));
     }

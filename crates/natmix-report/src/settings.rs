@@ -3,8 +3,8 @@
 pub mod mlp;
 
 use natmix::choices::{About, Choices};
-use natmix::family::Mixture;
 use natmix::family::CovarianceKind;
+use natmix::family::Mixture;
 use natmix::{Config, Error, Method};
 use natmix_models::{DesignOptions, OutcomeKind};
 use serde::{Deserialize, Serialize};

@@ -123,7 +123,8 @@ impl Set {
         bar.set_message(format!("{}: {MOST_COMPONENTS} starts", self.title));
         let fit_alone = |place: u64| -> Result<(f64, Gaussian)> {
             // Another stream for each place, whatever the seed.
-            let start = random_start(1, CovarianceKind::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
+            let start =
+                random_start(1, CovarianceKind::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
             let config = Config {
                 max_iterations: ALONE,
                 trust_region: 1.0,

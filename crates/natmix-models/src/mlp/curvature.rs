@@ -9,7 +9,7 @@ use super::pass::{Pass, row_gradient};
 use crate::observations::Block;
 use natmix::Scratch;
 use natmix::matrix::product_bt;
-use natmix::target::{Curvature, CurvatureSums, CurvatureShape};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums};
 
 impl Mlp {
     /// Adds the curvature at point `i` to every sum, from a pass that went forward there.

@@ -5,7 +5,7 @@ use crate::mlp::{Activation, Likelihood, Mlp};
 use crate::observations::Observations;
 use component::{Batch, Component, Work};
 use natmix::Scratch;
-use natmix::target::{Curvature, CurvatureSums, EvalOut, Points, Rows, CurvatureShape, Target};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 
 const LIKELIHOODS: [Likelihood; 3] =
     [Likelihood::Bernoulli, Likelihood::Categorical { classes: 3 }, Likelihood::Gaussian];
