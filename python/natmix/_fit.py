@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from . import _natmix
 from ._posterior import NatmixWarning, Posterior
 from ._progress import Progress
-from ._target import Init, Target, _plain, from_callable, pair
+from ._settings import Settings
+from ._target import Init, Target, from_callable, pair
 
 
 def fit(
@@ -22,23 +22,9 @@ def fit(
     init: Init | None = None,
     names: Sequence[str] | None = None,
     gradient: str = "auto",
-    method: str = "auto",
-    components: int | str = "auto",
-    covariance: str = "auto",
-    rule: str | None = None,
-    rate: float | None = None,
-    weight_rate: float | None = None,
-    draws: str = "auto",
-    draws_per_component: int | None = None,
-    entropy_trick: str = "fitted",
-    minibatch: int | None = None,
-    tolerance: float = 0.01,
-    max_evals: int | None = None,
-    max_seconds: float | None = None,
-    seed: int = 1,
-    threads: int = 0,
     start: Posterior | None = None,
     progress: bool | None = None,
+    **settings: Unpack[Settings],
 ) -> Posterior:
     """Fit a mixture of Gaussians to a log density.
 
@@ -58,35 +44,53 @@ def fit(
         A name for each coordinate, for a function.
     gradient : {"auto", "numerical", "none"}
         What to do about a function that returns values only; see :func:`natmix.from_callable`.
-    method : str
+    start : Posterior, optional
+        Start from an earlier posterior instead of around ``init``.
+    progress : bool, optional
+        Whether to show progress; by default in terminals and notebooks.
+    method : str, optional
         ``"auto"``, or a method that ``natmix methods`` lists: ``"bbvi"``, ``"ngvi"``, ``"von"``, ``"vogn"``,
-        ``"mixture-draws"``, ``"component-draws"``.
-    components : int or "auto"
+        ``"mixture-draws"``, ``"component-draws"``; for networks also ``"ivon"`` and ``"adam"``. By default ``"auto"``, or
+        ``"component-draws"`` where one of the settings from ``source`` to ``minibatch`` is given. A setting that the method
+        does not read is an error.
+    components : int or "auto", optional
         Number of Gaussians.
-    covariance : {"auto", "full", "diag"}
-    rule : {"plain", "improved", "trust-region"}, optional
-        Update rule, the method's own unless given.
-    rate, weight_rate : float, optional
-        Step sizes of components and weights.
-    draws : {"auto", "independent", "antithetic", "orthogonal", "cubature"}
+    covariance : {"auto", "full", "diag"}, optional
+    source : {"mixture", "component"}, optional
+        Where points are drawn from.
+    draws : {"auto", "independent", "antithetic", "orthogonal", "cubature"}, optional
         How points are drawn.
+    radius : {"random", "fixed"}, optional
+        Radii of cubature draws.
     draws_per_component : int, optional
-        Points a component and iteration.
-    entropy_trick : {"fitted", "on", "off"}
+        Points per component and iteration.
+    estimator : {"exact", "gauss-newton", "empirical-fisher", "stein", "score"}, optional
+        How curvature is estimated.
+    entropy_trick : {"fitted", "on", "off"}, optional
+    rule : {"plain", "improved", "trust-region", "momentum", "adam"}, optional
+        Update rule.
+    rate, decay : float, optional
+        Step size, and the power by which it falls; every rule but ``"trust-region"``.
+    step_cap : float, optional
+        Largest step of the improved rule.
+    trust_region : float, optional
+        First KL bound of a trust-region step.
+    momentum, curvature_rate, damping : float, optional
+        Of the momentum rule; ``momentum`` also of adam.
+    weight_rule : {"fixed", "plain", "trust-region"}, optional
+        How the weights of the components move.
+    weight_rate, weight_trust_region : float, optional
+        Step size of the weights, and its KL bound.
     minibatch : int, optional
         Rows in a minibatch, for models with data.
-    tolerance : float
-        Nats of expected gain below which the fit stops.
+    tolerance : float, optional
+        Nats of expected gain below which the fit stops; 0.01 by default.
     max_evals, max_seconds : optional
         Limits on evaluations of the target and on time.
     seed : int
         The same seed and settings give the same bits, for any number of threads.
     threads : int
-        Threads; 0 is one a core.
-    start : Posterior, optional
-        Start from an earlier posterior instead of around ``init``.
-    progress : bool, optional
-        Whether to show progress; by default in terminals and notebooks.
+        Threads; 0 is one per core.
 
     Returns
     -------
@@ -104,41 +108,21 @@ def fit(
         if dim is None:
             raise TypeError("natmix.fit needs dim=... with a function")
         target = from_callable(target, dim, init=init, names=names, gradient=gradient)
-        if gradient == "none" and method == "auto":
-            method = "bbvi"
     elif dim is not None and dim != target.dim:
         raise ValueError(f"dim={dim}, but the target has dimension {target.dim}")
     elif names is not None:
         raise TypeError("names go with a function; this target has its own")
     if start is not None and not isinstance(start, Posterior):
         raise TypeError(f"start must be a natmix.Posterior, not {type(start).__name__}")
-    mean, sd = pair(init) or target.init or (None, None)
-    settings = {
-        "method": method,
-        "components": str(components),
-        "covariance": covariance,
-        "rule": rule,
-        "rate": rate,
-        "weight_rate": weight_rate,
-        "draws": draws,
-        "draws_per_component": _whole("draws_per_component", draws_per_component),
-        "entropy_trick": entropy_trick,
-        "minibatch": _whole("minibatch", minibatch),
-        "tolerance": tolerance,
-        "max_evals": _whole("max_evals", max_evals),
-        "max_seconds": max_seconds,
-        "init_mean": _numbers("mean", mean, target.dim),
-        "init_sd": _numbers("sd", sd, target.dim),
-        "seed": _whole("seed", seed),
-        "threads": _whole("threads", threads),
-    }
-    try:
-        text = json.dumps(settings, default=_plain)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"a setting is not a plain number or name: {error}") from None
+    place = pair(init) or target.init or (None, None)
+    # Elsewhere None asks for a seed at random: better refused than misunderstood.
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None or name == "seed"}
+    for name in given.keys() - Settings.__annotations__.keys():
+        raise TypeError(f"natmix.fit has no setting {name!r}")
+    given |= {name: _numbers(name, value, target.dim) for name, value in zip(("init_mean", "init_sd"), place) if value is not None}
     begin = None if start is None else start._record.mixture
-    with Progress.wanted(progress, max_evals) as show:
-        run = _natmix.fit(target.native, text, begin, show)
+    with Progress.wanted(progress, given.get("max_evals")) as show:
+        run = _natmix.fit(target.native, given, begin, show)
     post = Posterior._of(run, target)
     if post.stop_reason == "cancelled":
         warnings.warn(f"interrupted after {post.iterations} iterations: this is what was reached", NatmixWarning, 2)
@@ -147,21 +131,11 @@ def fit(
     return post
 
 
-def _whole(setting: str, value: Any) -> int | None:
-    """A whole number; 1e5 is one."""
-    if value is None and setting not in ("seed", "threads"):
-        return None
-    if not isinstance(value, (int, float, np.integer, np.floating)) or float(value) % 1 != 0 or value < 0:
-        raise ValueError(f"{setting} must be a whole number from 0 on, not {value!r}")
-    return int(value)
-
-
-def _numbers(what: str, value: Any, dim: int) -> list[float] | None:
-    if value is None:
-        return None
+def _numbers(name: str, value: Any, dim: int) -> list[float]:
+    what = name.replace("init_", "init ")
     values = np.atleast_1d(np.asarray(value, dtype=float))
     if values.ndim != 1 or len(values) not in (1, dim):
-        raise ValueError(f"init {what} has shape {np.shape(value)}, expected a number or ({dim},)")
+        raise ValueError(f"{what} has shape {np.shape(value)}, expected a number or ({dim},)")
     if not np.isfinite(values).all():
-        raise ValueError(f"init {what} is not finite")
+        raise ValueError(f"{what} is not finite")
     return values.tolist()

@@ -46,7 +46,8 @@ class Target:
         names: Sequence[str],
         levels: Mapping[int, Sequence[str]],
         outcome: str,
-        settings: str,
+        standardize: bool,
+        training: Mapping[str, Any],
     ) -> Target: ...
     @staticmethod
     def density(spec: str) -> Target: ...
@@ -146,7 +147,7 @@ class Record:
 
 def fit(
     target: Target,
-    settings: str,
+    keywords: Mapping[str, Any],
     start: Mixture | None = None,
     progress: Callable[[int, int, float, float, float, int], None] | None = None,
 ) -> Run: ...

@@ -24,7 +24,7 @@ import numpy as np
 from . import _natmix
 from ._posterior import NatmixWarning
 from ._table import Table
-from ._target import Target, _plain
+from ._target import Target
 
 __all__ = ["Density", "Linear", "Logistic", "Mlp", "Poisson", "Softmax"]
 
@@ -169,8 +169,8 @@ def Mlp(
     X: Any,
     y: Any,
     *,
-    hidden: int | Sequence[int] = (50,),
-    activation: str = "relu",
+    hidden: int | Sequence[int] | None = None,
+    activation: str | None = None,
     likelihood: str | None = None,
     standardize: bool = True,
     names: Sequence[str] | None = None,
@@ -188,9 +188,10 @@ def Mlp(
         Features; columns of a data frame that are not numbers are one-hot encoded.
     y : array (n,)
         Outcomes.
-    hidden : int or sequence of int
-        Units of the hidden layers.
-    activation : {"relu", "tanh"}
+    hidden : int or sequence of int, optional
+        Units of the hidden layers; 50 by default.
+    activation : {"relu", "tanh"}, optional
+        What hidden units do; ``"relu"`` by default.
     likelihood : {"bernoulli", "categorical", "gaussian"}, optional
         What the outcome is; by default levels are classes, 0 and 1 two of them, anything else a number.
     standardize : bool
@@ -212,10 +213,13 @@ def Mlp(
     True
     """
     table, roles = _table(X, names, {"outcome": y})
-    hidden = np.atleast_1d(np.asarray(hidden, dtype=int)).tolist()
-    mlp = {"hidden": hidden, "activation": activation, "likelihood": likelihood, **training}
-    settings = json.dumps({"standardize": bool(standardize), "mlp": mlp}, default=_plain)
-    return _of(_natmix.Target.network(table.values(), table.names, table.levels, roles["outcome"], settings), "mlp")
+    units = None if hidden is None else np.atleast_1d(np.asarray(hidden, dtype=int)).tolist()
+    given = {"hidden": units, "activation": activation, "likelihood": likelihood, **training}
+    settings = {name: value for name, value in given.items() if value is not None}
+    native = _natmix.Target.network(
+        table.values(), table.names, table.levels, roles["outcome"], bool(standardize), settings
+    )
+    return _of(native, "mlp")
 
 
 def Density(spec: Mapping[str, Any] | str) -> Target:

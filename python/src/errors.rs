@@ -14,14 +14,23 @@ pub fn raise(error: Error) -> PyErr {
         },
         Error::Io { .. } => PyOSError::new_err(error.to_string()),
         Error::NowhereFinite { .. } | Error::NotPositiveDefinite { .. } | Error::Threads { .. } => {
-            PyRuntimeError::new_err(in_python(&error.to_string()))
+            PyRuntimeError::new_err(in_python(&error))
         }
-        _ => PyValueError::new_err(in_python(&error.to_string())),
+        _ => PyValueError::new_err(in_python(&error)),
+    }
+}
+
+/// An error with the names that things have in Python.
+pub fn in_python(error: &Error) -> String {
+    match error {
+        // The number as Python writes it.
+        Error::Config { setting, problem } => format!("{setting} {}", problem.replace("NaN", "nan")),
+        other => without_options(&other.to_string()),
     }
 }
 
 /// A message with the names that things have in Python instead of those of the command line.
-pub fn in_python(message: &str) -> String {
+pub fn without_options(message: &str) -> String {
     let message = message.replace("`init_mean` and `init_sd`", "init=(mean, sd)");
     let mut words = message.split("--");
     let mut text = words.next().unwrap_or_default().to_owned();

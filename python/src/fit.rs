@@ -3,20 +3,21 @@
 
 use crate::errors::raise;
 use crate::mixture::Mixture;
+use crate::settings;
 use crate::target::{Kind, Network, Target};
 use natmix::config::About;
 use natmix::observe::{Cancel, Iteration, Observer, Searching, TraceRow};
 use natmix::{Error, Fit, Fitted};
 use natmix_app::networks::engine;
 use natmix_app::networks::found::Found;
-use natmix_app::networks::train::{Training, optimiser};
-use natmix_app::settings::{Settings, start_at};
+use natmix_app::networks::train::Training;
+use natmix_app::settings::{FitMethod, Settings, start_at};
 use natmix_models::start::from_sample;
 use natmix_nets::train::with_threads;
 use natmix_nets::training::{self, EpochRow};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use serde_json::Value;
+use pyo3::types::PyDict;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -84,19 +85,20 @@ impl training::Watch for Watch {
     }
 }
 
-/// Fits a mixture to a target. `settings` are in JSON, beside those that the target has of its own. `progress(iteration, evals,
-/// seconds, elbo, se, components)` is called now and then; the ELBO is NaN while modes are looked for.
+/// Fits a mixture to a target. `keywords` are settings by name, beside those that the target has of its own.
+/// `progress(iteration, evals, seconds, elbo, se, components)` is called now and then; the ELBO is NaN while modes are
+/// looked for.
 #[pyfunction]
-#[pyo3(signature = (target, settings, start=None, progress=None))]
+#[pyo3(signature = (target, keywords, start=None, progress=None))]
 pub fn fit(
     py: Python<'_>,
     target: &Bound<'_, Target>,
-    settings: &str,
+    keywords: &Bound<'_, PyDict>,
     start: Option<&Bound<'_, Mixture>>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Run> {
     let target = target.get();
-    let settings = resolve(target, settings)?;
+    let settings = resolve(target, keywords)?;
     let start = start.map(|start| start.get().0.clone());
     let latest = Arc::default();
     let mut watch = Watch { trace: Vec::new(), latest: Arc::clone(&latest) };
@@ -153,11 +155,11 @@ fn fit_target(
     };
     let gradient = engine.has_gradient();
     let about = About { dim: engine.dim(), rows: engine.num_rows(), gradient, init, ..About::default() };
-    let mut config = settings.engine(&about)?;
+    let mut config = settings.config(&about)?;
     if let Some(start) = &start {
         start_at(&mut config, start);
     }
-    let chosen = start.is_some() || settings.init_mean.is_some() || settings.init_sd.is_some();
+    let chosen = start.is_some() || settings.has_start();
     let sample = match target.study() {
         Some(study) if !chosen => from_sample(study, &config, cancel)?,
         _ => None,
@@ -186,14 +188,14 @@ fn fit_network(
     watch: &mut Watch,
     mut cancel: Cancel,
 ) -> Result<Outcome, Error> {
-    let found = match optimiser(&settings.method) {
+    let found = match FitMethod::optimiser(settings.fit.method) {
         Some(_) if start.is_some() => {
             let problem = "goes with methods of the engine (ngvi, von, ...), not with vogn, ivon or adam".into();
             return Err(Error::Config { setting: "start", problem });
         }
         Some(optimiser) => {
             let training = Training::new(settings, &network.data, optimiser)?;
-            with_threads(settings.threads, || training.run(None, None, cancel, watch))??
+            with_threads(settings.threads(), || training.run(None, None, cancel, watch))??
         }
         None => {
             let (mut config, random) = engine::prepare(settings, &network.target)?;
@@ -208,15 +210,14 @@ fn fit_network(
     Ok(Outcome::Network(Box::new(found)))
 }
 
-/// Settings in JSON over those of the target.
-fn resolve(target: &Target, settings: &str) -> PyResult<Settings> {
-    let wrong = |error: serde_json::Error| PyValueError::new_err(format!("settings: {error}"));
-    let given: serde_json::Map<String, Value> = serde_json::from_str(settings).map_err(wrong)?;
-    let mut all = serde_json::to_value(&target.settings).map_err(wrong)?;
-    if let Value::Object(all) = &mut all {
-        all.extend(given);
+/// Keywords over the settings of the target. What both set is refused: it is not clear which one is meant.
+fn resolve(target: &Target, keywords: &Bound<'_, PyDict>) -> PyResult<Settings> {
+    let mut given = Settings::default();
+    settings::set(&mut given, keywords, false)?;
+    if let Some(twice) = given.engine.given().find(|name| target.settings.engine.given().any(|other| other == *name)) {
+        return Err(PyValueError::new_err(format!("{twice} is given twice: to the model and to natmix.fit")));
     }
-    serde_json::from_value(all).map_err(wrong)
+    Ok(given.over(target.settings.clone()))
 }
 
 /// What the caller's thread does now and then.
@@ -244,6 +245,6 @@ impl Run {
     /// Seed of the run.
     #[getter]
     fn seed(&self) -> u64 {
-        self.settings.seed
+        self.settings.seed()
     }
 }

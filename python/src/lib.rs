@@ -7,6 +7,7 @@ mod errors;
 mod fit;
 mod mixture;
 mod record;
+mod settings;
 mod target;
 
 use pyo3::prelude::*;

@@ -59,13 +59,13 @@ impl Record {
         let fitted = match (&run.outcome, &target.kind) {
             (Outcome::Fitted(fitted), _) => fitted,
             (Outcome::Network(found), Kind::Network(network)) => {
-                let record = in_pool(py, settings.threads, || found.clone().record(settings, &network.data))?;
+                let record = in_pool(py, settings.threads(), || found.clone().record(settings, &network.data))?;
                 return Ok(record.into());
             }
             (Outcome::Network(_), _) => return Err(PyValueError::new_err("the run is not that of this target")),
         };
         let q = &fitted.mixture;
-        let mut all = py.detach(|| summary::draws(engine, q, summary::DRAWS, settings.seed).0);
+        let mut all = py.detach(|| summary::draws(engine, q, summary::DRAWS, settings.seed()).0);
         if let (Some(names), Some(draws)) = (names, draws) {
             let values = points(draws, "draws", names.len())?;
             if values.shape()[0] != all.component.len() {

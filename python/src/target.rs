@@ -3,13 +3,14 @@
 use crate::arrays::{in_pool, points, rows, slice, vector};
 use crate::callable::{Callable, Gradient};
 use crate::compiled::Compiled;
-use crate::errors::{in_python, raise};
+use crate::errors::{raise, without_options};
+use crate::settings;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows};
 use natmix_app::describe;
 use natmix_app::networks::data::Data;
 use natmix_app::networks::engine;
 use natmix_app::predictive::log_likelihood;
-use natmix_app::settings::{ModelKind, Settings};
+use natmix_app::settings::{FitSettings, ModelKind, Settings};
 use natmix_models::densities::Spec;
 use natmix_models::study::StudyError;
 use natmix_models::{Study, Table};
@@ -17,6 +18,7 @@ use natmix_nets::Mlp;
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,15 +105,21 @@ pub fn table(values: &Bound<'_, PyAny>, names: Vec<String>, levels: BTreeMap<usi
 }
 
 /// Columns that hold levels.
-fn categorical(table: &Table) -> Vec<String> {
-    table.levels.keys().filter_map(|column| table.names.get(*column).cloned()).collect()
+fn categorical(table: &Table) -> Option<Vec<String>> {
+    let names = table.levels.keys().filter_map(|column| table.names.get(*column).cloned());
+    Some(names.collect()).filter(|names: &Vec<String>| !names.is_empty())
+}
+
+/// A setting that is given only where it is not the default, as on the command line.
+fn unless<T: PartialEq>(default: T, value: T) -> Option<T> {
+    (value != default).then_some(value)
 }
 
 /// An exception for data that make no sense.
 pub fn wrong(error: impl Into<StudyError>) -> PyErr {
     match error.into() {
         StudyError::Model(error) => raise(error),
-        error => PyValueError::new_err(in_python(&error.to_string())),
+        error => PyValueError::new_err(without_options(&error.to_string())),
     }
 }
 
@@ -191,38 +199,45 @@ impl Target {
             return Err(PyValueError::new_err(format!("no regression is called {kind}")));
         };
         let table = table(values, names, levels)?;
-        let settings = Settings {
+        let fit = FitSettings {
             model: Some(model),
             outcome: Some(outcome),
             categorical: categorical(&table),
             weights,
             offset,
             exposure,
-            standardize,
-            intercept,
-            prior_sd,
+            standardize: unless(true, standardize),
+            intercept: unless(true, intercept),
+            prior_sd: unless(Settings::default().prior_sd(), prior_sd),
             noise_sd,
-            ..Settings::default()
+            ..FitSettings::default()
         };
+        let settings = Settings { fit, ..Settings::default() };
         let options = settings.design();
         let study = Study::new(table, &options, kind, prior_sd, noise_sd).map_err(wrong)?;
         Ok(Self::new(Kind::Study(Box::new(study)), settings))
     }
 
-    /// A network: a table with named columns, the outcome among them, and settings in JSON.
+    /// A network: a table with named columns, the outcome among them, and settings of training.
     #[staticmethod]
     fn network(
         values: &Bound<'_, PyAny>,
         names: Vec<String>,
         levels: BTreeMap<usize, Vec<String>>,
         outcome: String,
-        settings: &str,
+        standardize: bool,
+        training: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let table = table(values, names, levels)?;
-        let given: Settings =
-            serde_json::from_str(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let settings =
-            Settings { model: Some(ModelKind::Mlp), outcome: Some(outcome), categorical: categorical(&table), ..given };
+        let fit = FitSettings {
+            model: Some(ModelKind::Mlp),
+            outcome: Some(outcome),
+            categorical: categorical(&table),
+            standardize: unless(true, standardize),
+            ..FitSettings::default()
+        };
+        let mut settings = Settings { fit, ..Settings::default() };
+        settings::set(&mut settings, training, true)?;
         let data = Data::of_table(table, &settings, None).map_err(wrong)?;
         let target = engine::target(&settings, &data).map_err(raise)?;
         Ok(Self::new(Kind::Network(Box::new(Network { data, target })), settings))
@@ -234,7 +249,8 @@ impl Target {
         let json = serde_json::from_str(spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let spec = Spec::from_json(spec).map_err(raise)?;
         let target = spec.target().map_err(raise)?;
-        let settings = Settings { model: Some(ModelKind::Density), ..Settings::default() };
+        let fit = FitSettings { model: Some(ModelKind::Density), ..FitSettings::default() };
+        let settings = Settings { fit, ..Settings::default() };
         Ok(Self::new(Kind::Density { target, init: (spec.init.mean, spec.init.sd), spec: json }, settings))
     }
 

@@ -302,14 +302,14 @@ def test_numbers_in_an_array_of_objects_are_numbers():
     ("settings", "error", "words"),
     [
         (dict(seed=-1), ValueError, "seed must be a whole number from 0 on, not -1"),
-        (dict(seed=None), ValueError, "seed must be a whole number"),
+        (dict(seed=None), ValueError, "seed must be a whole number from 0 on, not None"),
         (dict(threads=1.5), ValueError, "threads must be a whole number"),
         (dict(max_evals="many"), ValueError, "max_evals must be a whole number"),
-        (dict(tolerance=0), ValueError, "`tolerance`: 0 is not a positive number"),
+        (dict(tolerance=0), ValueError, "tolerance must be a positive number, not 0"),
         (dict(init=3.0), TypeError, r"init must be a pair \(mean, sd\)"),
         (dict(init=([0.0, 0.0], 1.0)), ValueError, r"init mean has shape \(2,\), expected a number or \(4,\)"),
         (dict(start=3), TypeError, "start must be a natmix.Posterior"),
-        (dict(components=20_000), ValueError, "20000 is more than 10000"),
+        (dict(components=20_000), ValueError, "components must be at most 10000, not 20000"),
     ],
 )
 def test_bad_settings_are_named(settings, error, words):

@@ -61,10 +61,11 @@ def without_timings(report):
 def test_same_bits_as_the_command_line(likelihood, method, options, tmp_path):
     X, y = rows(likelihood)
     write_csv(tmp_path / "t.csv", X, y)
-    flags = [x for name, value in options.items() for x in (f"--{name.replace('_', '-')}", value)]
-    run("fit", "mlp", "--data", tmp_path / "t.csv", "--outcome", "y", "--hidden", "5", "--activation", "tanh", "--epochs", 30,
+    training = {"epochs": 30} if method in ("auto", "vogn", "ivon", "adam") else {}
+    flags = [x for name, value in (options | training).items() for x in (f"--{name.replace('_', '-')}", value)]
+    run("fit", "mlp", "--data", tmp_path / "t.csv", "--outcome", "y", "--hidden", "5", "--activation", "tanh",
         "--likelihood", likelihood, "--method", method, "--seed", 3, "--quiet", "--out", tmp_path / "shell", *flags)  # fmt: skip
-    network = natmix.models.Mlp(X, y, names=NAMES, hidden=[5], activation="tanh", epochs=30, likelihood=likelihood)
+    network = natmix.models.Mlp(X, y, names=NAMES, hidden=[5], activation="tanh", likelihood=likelihood, **training)
     assert network.dim == network.native.dim == len(network.parameter_names())
     post = natmix.fit(network, method=method, seed=3, **options)
     post.save(tmp_path / "python")
@@ -152,13 +153,17 @@ def test_interrupted_training_returns_what_was_reached():
     ("model", "fit", "words"),
     [
         ({"hidden": (0,)}, {}, "hidden|units|layer"),
-        ({"activation": "gelu"}, {}, "gelu is not one of relu, tanh"),
-        ({"likelihood": "poisson"}, {}, "poisson is not one of bernoulli"),
-        ({"epoch": 3}, {}, "unknown field `epoch`"),
-        ({"batch": 61}, {}, "61 is not from 1 to the 60 rows"),
-        ({}, {"components": "many"}, "many is neither auto nor a number"),
-        ({"hidden": (80, 80)}, {"method": "von"}, "too many for von"),
-        ({}, {"method": "magic"}, "magic"),
+        ({"activation": "gelu"}, {}, "activation must be relu or tanh, not 'gelu'"),
+        ({"likelihood": "poisson"}, {}, "likelihood must be one of bernoulli, categorical, gaussian, not 'poisson'"),
+        ({"epoch": 3}, {}, "networks have no setting `epoch`"),
+        ({"batch": 61}, {}, "minibatch must be from 1 to the 60 rows there are, not 61"),
+        ({}, {"components": "many"}, "components must be auto or a whole number from 0 on, not 'many'"),
+        ({"hidden": (80, 80)}, {"method": "von"}, "method must be vogn, ivon or adam, not von, for"),
+        ({}, {"method": "magic"}, "method must be one of auto, .*, not 'magic'"),
+        ({"batch": 20}, {"minibatch": 30}, "minibatch is given twice"),
+        ({}, {"tolerance": 0.1}, "tolerance is not read by method vogn"),
+        ({}, {"method": "adam", "momentum": 0.8}, "momentum is not read by method adam"),
+        ({}, {"method": "ngvi"}, "epochs is not read by method ngvi, but by vogn, ivon and adam"),
     ],
 )
 def test_bad_settings_are_named(model, fit, words):
@@ -170,8 +175,8 @@ def test_bad_settings_are_named(model, fit, words):
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
 def test_a_start_goes_with_the_engine():
     X, y = rows("bernoulli")
-    network = natmix.models.Mlp(X, y, hidden=(3,), epochs=5)
-    first = natmix.fit(network)
+    first = natmix.fit(natmix.models.Mlp(X, y, hidden=(3,), epochs=5))
+    network = natmix.models.Mlp(X, y, hidden=(3,))
     with pytest.raises(ValueError, match="goes with methods of the engine"):
         natmix.fit(network, start=first)
     later = natmix.fit(network, method="ngvi", rate=0.01, start=first, max_evals=1000, progress=False)

@@ -152,9 +152,9 @@ natmix::overlay! {
     }
 }
 
-/// Everything that determines a fit, and where it goes. A file with these names repeats it. Folder, threads, frames and
-/// where rows are kept, which change no result, are read but not written: the same fit leaves the same bytes wherever it
-/// runs.
+/// Everything that determines a fit, and where it goes. A file with these names repeats it; the seed always stands in it.
+/// Folder, threads, frames and where rows are kept, which change no result, are read but not written: the same fit leaves
+/// the same bytes wherever it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "BTreeMap<String, Option<Entry>>")]
 pub struct Settings {
@@ -180,10 +180,11 @@ struct Written {
 
 impl From<Settings> for Written {
     fn from(settings: Settings) -> Self {
+        let seed = settings.seed();
         let Settings { fit, engine, network } = settings;
         Self {
             fit: FitSettings { out: None, stream: None, trace_frames: None, ..fit },
-            engine: Overrides { threads: None, ..engine },
+            engine: Overrides { threads: None, seed: Some(seed), ..engine },
             mlp: network,
         }
     }

@@ -205,7 +205,7 @@ fn options_that_make_no_sense() {
     folder.write("target.json", gaussian_spec(0.0, 1.0));
     refused(&folder, "fit logistic --nonsense 3", &["--nonsense", "Usage"]);
     refused(&folder, "fit wizardry", &["wizardry", "possible values"]);
-    refused(&folder, "fit --out fit", &["no model", "logistic"]);
+    refused(&folder, "fit --out fit", &["MODEL", "logistic"]);
     refused(&folder, "fit density --out fit", &["--spec"]);
     refused(&folder, "fit logistic --outcome y --out fit", &["--data"]);
     refused(&folder, "fit logistic --data table.csv --out fit", &["--outcome"]);
@@ -214,28 +214,38 @@ fn options_that_make_no_sense() {
         ("--prior-sd -1", "--prior-sd"),
         ("--prior-sd 0", "--prior-sd"),
         ("--prior-sd NaN", "--prior-sd"),
-        ("--noise-sd 1", "--noise-sd goes with linear"),
-        ("--exposure a", "--exposure goes with poisson"),
-        ("--components many", "--components: many is neither auto nor a number"),
-        ("--components 0", "--components: must be at least 1"),
-        ("--components 10001", "--components: 10001 is more than 10000"),
-        ("--components -3", "neither auto nor a number"),
-        ("--draws-per-component 100000000", "--draws-per-component: 100000000 is more than"),
+        ("--noise-sd 1", "--noise-sd does not go with logistic, but with linear"),
+        ("--exposure a", "--exposure does not go with logistic, but with poisson"),
+        ("--components many", "must be auto or a whole number from 0 on"),
+        ("--components 0", "--components must be at least 1"),
+        ("--components 10001", "--components must be at most 10000, not 10001"),
+        ("--components -3", "must be auto or a whole number from 0 on"),
+        ("--draws-per-component 100000000", "--draws-per-component must be at most"),
         ("--components 100 --draws-per-component 10000000", "do not fit into memory"),
-        ("--threads 1000000", "--threads 1000000 is more than 1024"),
-        ("--covariance round", "not one of full, diag"),
-        ("--method magic", "magic"),
-        ("--rule golden", "not one of"),
-        ("--draws lots", "not one of"),
-        ("--entropy-trick maybe", "not one of"),
+        ("--threads 1000000", "--threads must be at most 1024, not 1000000"),
+        ("--covariance round", "must be auto or diag or full"),
+        ("--rule golden", "must be one of plain, improved"),
+        ("--draws lots", "must be auto or one of independent"),
+        ("--entropy-trick maybe", "must be one of on, off, fitted"),
         ("--draws-per-component 0", "draws"),
-        ("--tolerance -1", "tolerance"),
-        ("--rate 0", "rate"),
-        ("--init-sd 0", "--init-sd: needs positive numbers"),
+        ("--tolerance -1", "--tolerance must be a positive number, not -1"),
+        ("--method ngvi --rate 0", "--rate must be a positive number, not 0"),
+        ("--method ngvi --rate nan", "--rate must be a positive number, not NaN"),
+        ("--rate 0.1", "--rate is not read by method component-draws with rule trust-region, but by bbvi"),
+        (
+            "--method auto --rule plain",
+            "--rule is not read by method auto, but by bbvi, ngvi, von, vogn, mixture-draws",
+        ),
+        (
+            "--method ngvi --step-cap 2",
+            "--step-cap is not read by method ngvi with rule plain, but by ngvi with rule improved",
+        ),
+        ("--method ivon", "--method must not be ivon, which trains networks"),
+        ("--init-sd 0", "--init-sd must be positive numbers"),
         ("--minibatch 0", "minibatch"),
-        ("--max-seconds -1", "--max-seconds -1 is not a positive number"),
-        ("--method magic", "--method: `magic` is not one of"),
-        ("--spec target.json", "--spec goes with density"),
+        ("--max-seconds -1", "--max-seconds must be a positive number, not -1"),
+        ("--method magic", "must be one of auto, bbvi, ngvi, von, vogn, mixture-draws, component-draws"),
+        ("--spec target.json", "--spec does not go with logistic, but with density"),
         ("--seed x", "--seed"),
         ("--resume", "nothing was interrupted"),
         ("--init-posterior nowhere", "nowhere"),
@@ -252,7 +262,11 @@ fn options_that_make_no_sense() {
         &format!("{fit} --init-posterior line"),
         &["--init-posterior line", "has 1 parameters, this one 3"],
     );
-    refused(&folder, "fit density --spec target.json --data table.csv --out fit", &["a density has no data"]);
+    refused(
+        &folder,
+        "fit density --spec target.json --data table.csv --out fit",
+        &["--data does not go with density, but with models with data"],
+    );
     for count in ["0", "-1", "x", "99999999999999"] {
         refused(&folder, &format!("sample --posterior line -n {count}"), &["-n", count]);
         refused(&folder, &format!("predict --posterior line --data table.csv --draws={count}"), &[]);
@@ -265,7 +279,9 @@ fn options_that_make_no_sense() {
 fn settings_and_densities_that_are_none() {
     let folder = Folder::new("files");
     folder.write("bad.toml", "model = 'logistic'\nwizardry = 3\n");
-    refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "wizardry"]);
+    refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "no setting `wizardry`"]);
+    folder.write("bad.toml", "model = 'logistic'\nrate = 'fast'\n");
+    refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "`rate` must be a number, not \"fast\""]);
     folder.write("bad.toml", "model = [");
     refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "not a settings file"]);
     let specs = [

@@ -151,12 +151,42 @@ fn bad_input_is_named() {
     folder.write("table.csv", table(60, 1, "class"));
     let error = |line: &str| folder.expect(&[2], line).err;
     assert!(error(&format!("{FIT} --hidden 0 --out x")).contains("at least one unit"));
-    assert!(error(&format!("{FIT} --batch 61 --out x")).contains("61"));
+    let rows = "--minibatch must be from 1 to the 60 rows there are, not 61";
+    assert!(error(&format!("{FIT} --minibatch 61 --out x")).contains(rows));
+    // The old name still serves; both together are one too many.
+    assert!(error(&format!("{FIT} --batch 61 --out x")).contains(rows));
+    assert!(error(&format!("{FIT} --batch 10 --minibatch 10 --out x")).contains("cannot be used multiple times"));
+    let unread = [
+        ("--tolerance 0.1", "--tolerance is not read by method vogn"),
+        ("--rule plain", "--rule is not read by method vogn"),
+        ("--covariance full", "--covariance must be diag with method vogn"),
+        ("--init-posterior y", "--init-posterior is not read by method vogn"),
+        ("--weight-decay 0.1", "--weight-decay is not read by method vogn, but by adam"),
+        ("--method ivon --curvature gauss-newton", "--curvature is not read by method ivon, but by vogn"),
+        ("--method adam --momentum 0.5", "--momentum is not read by method adam, but by vogn and ivon"),
+        ("--method adam --draws-per-component 2", "--draws-per-component is not read by method adam"),
+        ("--method ngvi --epochs 3", "--epochs is not read by method ngvi, but by vogn, ivon and adam"),
+        ("--patience 3", "--patience is not read without `validation`"),
+        ("--prior-sd 3", "--prior-sd does not go with mlp"),
+        ("--trace-frames 60", "--trace-frames does not go with mlp"),
+    ];
+    for (option, words) in unread {
+        let said = error(&format!("{FIT} {option} --out x"));
+        assert!(said.contains(words), "{option}: {said}");
+    }
     assert!(error(&format!("{FIT} --epochs 0 --out x")).contains("epochs"));
-    assert!(error(&format!("{FIT} --likelihood poisson --out x")).contains("poisson is not one of"));
-    assert!(error(&format!("{FIT} --ensemble 3 --out x")).contains("--method adam"));
+    assert!(
+        error(&format!("{FIT} --likelihood poisson --out x"))
+            .contains("must be one of bernoulli, categorical, gaussian")
+    );
+    assert!(
+        error(&format!("{FIT} --ensemble 3 --out x")).contains("--ensemble is not read by method vogn, but by adam")
+    );
     assert!(error(&format!("{FIT} --resume --out x")).contains("nothing was interrupted"));
-    assert!(error("fit logistic --data table.csv --outcome y --hidden 3 --out x").contains("go with mlp"));
+    assert!(
+        error("fit logistic --data table.csv --outcome y --hidden 3 --out x")
+            .contains("--hidden does not go with logistic, but with mlp")
+    );
     folder.write("three.csv", "a,y\n1,0\n2,1\n3,2\n4,0.5\n");
     let line = "fit mlp --data three.csv --outcome y --likelihood categorical --quiet --out x";
     assert!(error(line).contains("row 3 is 0.5"), "{}", error(line));

@@ -11,13 +11,15 @@ fuzz_target!(|bytes: &[u8]| {
     let written = toml::to_string_pretty(&settings).expect("settings can be written");
     let mut again: Settings = toml::from_str(&written).expect("what was written can be read");
     // What changes no result is not written.
-    (again.out, again.threads, again.stream) = (settings.out.clone(), settings.threads, settings.stream);
-    again.trace_frames = settings.trace_frames;
+    again.engine.seed = settings.engine.seed;
+    again.engine.threads = settings.engine.threads;
+    (again.fit.out, again.fit.stream) = (settings.fit.out.clone(), settings.fit.stream);
+    again.fit.trace_frames = settings.fit.trace_frames;
     // A NaN is no equal of itself.
     if !format!("{settings:?}").contains("NaN") {
         assert_eq!(again, settings);
     }
     for (dim, rows) in [(1, None), (500, Some(1000))] {
-        let _ = settings.engine(&About { dim, rows, ..About::default() });
+        let _ = settings.config(&About { dim, rows, ..About::default() });
     }
 });

@@ -1,7 +1,9 @@
-//! Settings files that are damaged at random, with a fixed seed; the fuzz target `read_settings` does it without end.
+//! Settings in layers, in files of either version, and in files that are damaged at random, with a fixed seed; the fuzz
+//! target `read_settings` does the last without end.
 
 use super::*;
-use natmix::config::About;
+use natmix::estimate::Trick;
+use natmix_nets::train::Optimiser;
 
 const FILES: [&str; 3] = [
     "model = \"logistic\"\ndata = \"a.csv\"\noutcome = \"y\"\ncategorical = [\"b\", \"c\"]\nstandardize = true\nprior_sd = 2.5\nseed = 3\n",
@@ -54,13 +56,65 @@ fn damaged_settings_are_refused_or_come_back() {
             accepted += 1;
             let written = toml::to_string_pretty(&settings).unwrap();
             let mut again: Settings = toml::from_str(&written).unwrap();
-            // What changes no result is not written; a NaN is no equal of itself.
-            (again.out, again.threads, again.stream) = (settings.out.clone(), settings.threads, settings.stream);
-            again.trace_frames = settings.trace_frames;
+            // What changes no result is not written, the seed always; a NaN is no equal of itself.
+            again.engine.seed = settings.engine.seed;
+            again.engine.threads = settings.engine.threads;
+            (again.fit.out, again.fit.stream) = (settings.fit.out.clone(), settings.fit.stream);
+            again.fit.trace_frames = settings.fit.trace_frames;
             assert!(again == settings || written.contains("nan"), "{written}");
-            let _ = check(&settings);
-            let _ = settings.engine(&About { dim: 3, rows: Some(10), ..About::default() });
+            let _ = settings.check();
+            let _ = settings.config(&About { dim: 3, rows: Some(10), ..About::default() });
         }
     }
     assert!(accepted > 100 && refused > 1000, "{accepted} accepted, {refused} refused: weak damage");
+}
+
+/// As version 0.1 wrote them, with its defaults.
+const OLD: &str = "model = \"mlp\"\ndata = \"a.csv\"\noutcome = \"y\"\ncategorical = []\nstandardize = true\nintercept = true\n\
+prior_sd = 2.5\nmethod = \"auto\"\ncomponents = \"2\"\ncovariance = \"auto\"\ndraws = \"auto\"\nentropy_trick = \"fitted\"\n\
+tolerance = 0.01\nseed = 1\n\n[mlp]\nhidden = [16]\nbatch = 32\nmomentum = 0.8\ncurvature_rate = 0.02\ndamping = 0.1\n";
+
+#[test]
+fn files_of_version_0_1_are_read() {
+    let old: Settings = toml::from_str(OLD).unwrap();
+    old.check().unwrap();
+    old.check_training(Optimiser::Vogn).unwrap();
+    assert_eq!(
+        old.engine.given().collect::<Vec<_>>(),
+        ["components", "momentum", "curvature_rate", "damping", "minibatch", "seed"]
+    );
+    assert_eq!(old.fit.given().collect::<Vec<_>>(), ["model", "data", "outcome"]);
+    assert_eq!((old.engine.components, old.engine.minibatch), (Some(OrAuto::Is(2)), Some(32)));
+    let again: Settings = toml::from_str(&toml::to_string_pretty(&old).unwrap()).unwrap();
+    assert_eq!(again, old);
+    // A record of that version holds null where nothing was set.
+    let json = r#"{"model": "density", "spec": "a.json", "method": "auto", "rate": null, "mlp": {"batch": null}}"#;
+    let record: Settings = serde_json::from_str(json).unwrap();
+    assert_eq!((record.engine.rate, record.network.is_empty()), (None, true));
+    // What somebody did choose stays.
+    let von = OLD.replace("method = \"auto\"", "method = \"von\"").replace("fitted", "on");
+    let von: Settings = toml::from_str(&von).unwrap();
+    assert_eq!((von.fit.method, von.engine.entropy_trick), (Some(FitMethod::Engine(Method::Von)), Some(Trick::On)));
+}
+
+#[test]
+fn one_name_has_one_value() {
+    let twice = "minibatch = 3\n[mlp]\nbatch = 4\n";
+    assert!(toml::from_str::<Settings>(twice).unwrap_err().to_string().contains("`minibatch` is given twice"));
+    let wrong = |text: &str| toml::from_str::<Settings>(text).unwrap_err().to_string();
+    assert!(wrong("rate = 'fast'").contains("`rate` must be a number, not \"fast\""), "{}", wrong("rate = 'fast'"));
+    assert!(wrong("seed = -1").contains("`seed` must be a whole number from 0 on, not -1"));
+    assert!(wrong("method = 'magic'").contains("`method` must be one of auto, bbvi, ngvi, von, vogn, "));
+    assert!(wrong("[mlp]\nhidden = 3").contains("`hidden` must be a list, not 3"), "{}", wrong("[mlp]\nhidden = 3"));
+    assert!(wrong("[mlp]\npace = 3").contains("networks have no setting `pace`"));
+    assert!(wrong("pace = 3").contains("there is no setting `pace`"));
+}
+
+#[test]
+fn methods_are_named_where_they_are_expected() {
+    let wrong = natmix::config::parse::<FitMethod>("magic").unwrap_err();
+    for name in Method::ALL.map(|entry| entry.1).into_iter().chain(["ivon", "adam"]) {
+        assert!(wrong.contains(name), "{name} is not in {wrong}");
+        assert_eq!(natmix::config::parse::<FitMethod>(name).unwrap().name(), name);
+    }
 }

@@ -1,12 +1,12 @@
 //! `natmix methods`: every name that the other commands take.
 
-use natmix::Method;
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
 use natmix::rule::{Rule, WeightRule};
+use natmix::{Method, Source};
 use std::fmt::Write;
 
-/// The list, one line a name.
+/// The list, one line per name.
 pub fn list() -> String {
     let mut text = String::new();
     let mut block = |title: &str, lines: Vec<(&str, &str)>| {
@@ -17,12 +17,18 @@ pub fn list() -> String {
         }
         text.push('\n');
     };
-    block("Methods (--method)", Method::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
-    block("Draw plans (--draws)", Plan::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
-    block("Estimators (part of a method)", Estimator::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
-    block("Rules (--rule)", Rule::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
-    block("Weight rules (part of a method)", WeightRule::ALL.iter().map(|(_, name, about)| (*name, *about)).collect());
+    block("Methods (--method)", rows(&Method::ALL));
+    block("Sources of points (--source)", rows(&Source::ALL));
+    block("Draw plans (--draws)", rows(&Plan::ALL));
+    block("Estimators (--estimator)", rows(&Estimator::ALL));
+    block("Rules (--rule)", rows(&Rule::ALL));
+    block("Weight rules (--weight-rule)", rows(&WeightRule::ALL));
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
+}
+
+/// Names, each with its line.
+fn rows<T>(all: &[(T, &'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
+    all.iter().map(|(_, name, about)| (*name, *about)).collect()
 }

@@ -1,0 +1,36 @@
+"""Settings of a fit, with their types; what they mean stands at :func:`natmix.fit`."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class Settings(TypedDict, total=False):
+    """What may be given to :func:`natmix.fit` by name. What is not given is chosen for the target and the method."""
+
+    method: str
+    components: int | Literal["auto"]
+    covariance: Literal["auto", "full", "diag"]
+    source: Literal["mixture", "component"]
+    draws: Literal["auto", "independent", "antithetic", "orthogonal", "cubature"]
+    radius: Literal["random", "fixed"]
+    draws_per_component: int
+    estimator: Literal["exact", "gauss-newton", "empirical-fisher", "stein", "score"]
+    entropy_trick: Literal["fitted", "on", "off"]
+    rule: Literal["plain", "improved", "trust-region", "momentum", "adam"]
+    rate: float
+    decay: float
+    step_cap: float
+    trust_region: float
+    momentum: float
+    curvature_rate: float
+    damping: float
+    weight_rule: Literal["fixed", "plain", "trust-region"]
+    weight_rate: float
+    weight_trust_region: float
+    minibatch: int
+    tolerance: float
+    max_evals: int
+    max_seconds: float
+    seed: int
+    threads: int
