@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from . import _natmix
 from ._posterior import NatmixWarning, Posterior
 from ._progress import Progress
-from ._target import Init, Target, _plain, from_callable, pair
+from ._target import Init, Target, from_callable, pair
 
 
 def fit(
@@ -132,13 +131,9 @@ def fit(
         "seed": _whole("seed", seed),
         "threads": _whole("threads", threads),
     }
-    try:
-        text = json.dumps(settings, default=_plain)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"a setting is not a plain number or name: {error}") from None
     begin = None if start is None else start._record.mixture
     with Progress.wanted(progress, max_evals) as show:
-        run = _natmix.fit(target.native, text, begin, show)
+        run = _natmix.fit(target.native, settings, begin, show)
     post = Posterior._of(run, target)
     if post.stop_reason == "cancelled":
         warnings.warn(f"interrupted after {post.iterations} iterations: this is what was reached", NatmixWarning, 2)

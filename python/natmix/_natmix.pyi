@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 from numpy import float64
 from numpy.typing import ArrayLike, NDArray
@@ -46,16 +46,16 @@ class Target:
         names: Sequence[str],
         levels: Mapping[int, Sequence[str]],
         outcome: str,
-        settings: str,
+        settings: Mapping[str, Any],
     ) -> Target: ...
     @staticmethod
-    def density(spec: str) -> Target: ...
+    def density(spec: str | Mapping[str, Any]) -> Target: ...
     @property
     def dim(self) -> int: ...
     @property
     def parameter_names(self) -> list[str]: ...
     @property
-    def summary(self) -> str | None: ...
+    def summary(self) -> str: ...
     @property
     def warnings(self) -> list[str]: ...
     @property
@@ -89,20 +89,18 @@ class Mixture:
 @final
 class Run:
     @property
-    def mixture(self) -> Mixture: ...
-    @property
-    def seed(self) -> int: ...
+    def draws(self) -> _Floats: ...
 
 @final
 class Record:
-    DRAWS: ClassVar[int]
     def __new__(
         cls,
         run: Run,
         target: Target,
         kind: str,
         what: str,
-        details: str,
+        variables: Sequence[tuple[str, Sequence[int], Sequence[str]]],
+        coords: Mapping[str, Any],
         names: Sequence[str] | None = None,
         draws: ArrayLike | None = None,
     ) -> Record: ...
@@ -113,9 +111,15 @@ class Record:
     @staticmethod
     def from_parts(posterior: bytes, report: str, trace: str, draws: ArrayLike, component: Sequence[int]) -> Record: ...
     @property
-    def report(self) -> str: ...
+    def report(self) -> dict[str, Any]: ...
     @property
-    def details(self) -> str: ...
+    def kind(self) -> str: ...
+    @property
+    def variables(self) -> list[tuple[str, list[int], list[str]]]: ...
+    @property
+    def coords(self) -> dict[str, list[Any]]: ...
+    @property
+    def columns(self) -> tuple[list[tuple[str, list[str] | None]], str | None, str | None] | None: ...
     @property
     def mixture(self) -> Mixture: ...
     @property
@@ -125,16 +129,8 @@ class Record:
     @property
     def trace(self) -> dict[str, NDArray[Any]]: ...
     def html(self, target: Target | None = None) -> str: ...
-    def to_user_scale(self, z: ArrayLike) -> _Floats: ...
+    def to_own_scale(self, z: ArrayLike) -> _Floats: ...
     def predict(
-        self,
-        z: ArrayLike,
-        values: ArrayLike,
-        names: Sequence[str],
-        levels: Mapping[int, Sequence[str]],
-        threads: int,
-    ) -> dict[str, _Floats]: ...
-    def predict_network(
         self,
         values: ArrayLike,
         names: Sequence[str],
@@ -146,7 +142,7 @@ class Record:
 
 def fit(
     target: Target,
-    settings: str,
+    settings: Mapping[str, Any],
     start: Mixture | None = None,
     progress: Callable[[int, int, float, float, float, int], None] | None = None,
 ) -> Run: ...

@@ -203,10 +203,3 @@ def _probe(dim: int, init: Init | None) -> np.ndarray:
         if np.shape(value) not in ((), (1,), (dim,)):
             raise ValueError(f"init {what} has shape {np.shape(value)}, expected a number or ({dim},)")
     return np.broadcast_to(np.asarray(mean, dtype=float), (dim,)) + np.array([[0.0], [0.1]]) * np.asarray(sd, dtype=float)
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r}")

@@ -14,7 +14,6 @@ True
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +23,7 @@ import numpy as np
 from . import _natmix
 from ._posterior import NatmixWarning
 from ._table import Table
-from ._target import Target, _plain
+from ._target import Target
 
 __all__ = ["Density", "Linear", "Logistic", "Mlp", "Poisson", "Softmax"]
 
@@ -71,7 +70,7 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
 def _of(native: _natmix.Target, kind: str) -> Target:
     for note in native.warnings:
         warnings.warn(note, NatmixWarning, stacklevel=4)
-    return Target(native, kind=kind, what=native.summary or kind)
+    return Target(native, kind=kind, what=native.summary)
 
 
 def Logistic(
@@ -214,7 +213,7 @@ def Mlp(
     table, roles = _table(X, names, {"outcome": y})
     hidden = np.atleast_1d(np.asarray(hidden, dtype=int)).tolist()
     mlp = {"hidden": hidden, "activation": activation, "likelihood": likelihood, **training}
-    settings = json.dumps({"standardize": bool(standardize), "mlp": mlp}, default=_plain)
+    settings = {"standardize": bool(standardize), "mlp": mlp}
     return _of(_natmix.Target.network(table.values(), table.names, table.levels, roles["outcome"], settings), "mlp")
 
 
@@ -225,5 +224,5 @@ def Density(spec: Mapping[str, Any] | str) -> Target:
     >>> Density(spec).dim
     2
     """
-    native = _natmix.Target.density(spec if isinstance(spec, str) else json.dumps(spec))
-    return Target(native, kind="density", what=f"a density of dimension {native.dim}")
+    native = _natmix.Target.density(spec if isinstance(spec, str) else dict(spec))
+    return Target(native, kind="density", what=native.summary)

@@ -4,8 +4,7 @@ pub mod mlp;
 
 use crate::args::FitArgs;
 use anyhow::{Context, Result, anyhow, bail};
-pub use natmix_app::settings::{ModelKind, Settings, start_at};
-use natmix_models::study::StudyError;
+pub use natmix_app::settings::{ModelKind, Settings};
 use natmix_report::formation::MOMENTS;
 use std::path::Path;
 
@@ -150,21 +149,23 @@ fn check(settings: &Settings) -> Result<()> {
 }
 
 /// Settings have the names of their options.
-pub fn as_option(error: impl Into<StudyError>) -> anyhow::Error {
+pub fn as_option(error: impl Into<natmix_app::Error>) -> anyhow::Error {
     match error.into() {
-        StudyError::Model(natmix::Error::Config { setting, problem }) => {
+        natmix_app::Error::Engine(natmix::Error::Config { setting, problem }) => {
             anyhow!("--{}: {problem}", setting.replace('_', "-"))
         }
-        StudyError::Model(error) => error.into(),
         error => error.into(),
     }
 }
 
 /// The same for an error of an experiment.
 pub fn named(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast::<natmix::Error>() {
+    match error.downcast::<natmix_app::Error>() {
         Ok(error) => as_option(error),
-        Err(error) => error,
+        Err(error) => match error.downcast::<natmix::Error>() {
+            Ok(error) => as_option(error),
+            Err(error) => error,
+        },
     }
 }
 

@@ -90,13 +90,13 @@ pub fn run(args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Ve
 
 fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Outcome> {
     let (settings, problem) = row.load(&args.data)?;
-    let target = problem.target();
+    let target = problem.target()?;
     let modes = true_modes(settings.spec.as_deref())?;
     say(&row.title())?;
     let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
     for seed in 1..=args.seeds {
         let settings = Settings { seed, threads: args.threads, ..settings.clone() };
-        let mut config = settings.engine(&problem.about())?;
+        let mut config = settings.engine(&problem.about()?)?;
         config.diagnostic_draws = 0;
         let mut reach = Reach::new(row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();

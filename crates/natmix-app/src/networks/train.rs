@@ -1,18 +1,18 @@
 //! Networks trained on minibatches, from settings to what was found.
 
-use super::data::Data;
-use super::found::Found;
+use super::data::NetworkData;
+use crate::Error;
+use crate::finished::Finished;
 use crate::settings::Settings;
 use crate::settings::mlp::Run;
-use natmix::Error;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
 use natmix_nets::train::{Optimiser, TrainConfig, TrainState};
-use natmix_nets::training::{EpochRow, Job, Stopped, Trained, Watch};
+use natmix_nets::training::{EpochRow, EpochWatch, Job, Stopped, Trained};
 use natmix_nets::{Examples, measure};
 use natmix_report::{Estimate, Stop};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Draws a component for the ELBO.
 const ELBO_DRAWS: usize = 4;
@@ -32,7 +32,7 @@ pub fn optimiser(method: &str) -> Option<Optimiser> {
 pub struct Training<'a> {
     /// Its settings, resolved.
     pub config: TrainConfig,
-    data: &'a Data,
+    data: &'a NetworkData,
     /// Rows to train on and rows that are held back, unless all are trained on.
     parts: Option<(Examples, Examples)>,
     patience: usize,
@@ -40,7 +40,7 @@ pub struct Training<'a> {
 
 impl<'a> Training<'a> {
     /// Resolves the settings and holds rows back if they say so.
-    pub fn new(settings: &Settings, data: &'a Data, optimiser: Optimiser) -> Result<Self, Error> {
+    pub fn new(settings: &Settings, data: &'a NetworkData, optimiser: Optimiser) -> Result<Self, Error> {
         let parts = settings.mlp.validation.map(|share| data.train.split(share, settings.seed)).transpose()?;
         let rows = parts.as_ref().map_or(&data.train, |(rows, _)| rows);
         let config = train_config(settings, data, optimiser, rows)?;
@@ -56,14 +56,19 @@ impl<'a> Training<'a> {
         self.parts.as_ref().map_or(&self.data.train, |(rows, _)| rows)
     }
 
+    /// Reads the state of an interrupted run of this training.
+    pub fn load(&self, path: &Path) -> Result<TrainState, Error> {
+        Ok(TrainState::load(path, &self.data.network, &self.config)?)
+    }
+
     /// Trains. The state is saved in the file `checkpoint`, if there is one, after each epoch.
     pub fn run(
         &self,
         checkpoint: Option<PathBuf>,
         resumed: Option<(TrainState, Vec<EpochRow>)>,
         cancel: Cancel,
-        watch: &mut dyn Watch,
-    ) -> Result<Found, Error> {
+        watch: &mut dyn EpochWatch,
+    ) -> Result<Finished, Error> {
         let (config, network) = (&self.config, &self.data.network);
         let job = Job {
             network,
@@ -81,7 +86,10 @@ impl<'a> Training<'a> {
             true => (f64::NAN, f64::NAN),
             false => measure::elbo(network, self.rows(), &mixture, &config.prior_precision, ELBO_DRAWS, config.seed)?,
         };
-        Ok(Found {
+        Ok(Finished {
+            sample: None,
+            formation: None,
+            search: None,
             trace: epochs.iter().map(|epoch| epoch.row.clone()).collect(),
             iterations,
             evals: iterations * (config.components * config.draws) as u64,
@@ -94,7 +102,6 @@ impl<'a> Training<'a> {
                 },
                 converged: stopped != Stopped::Interrupted,
             },
-            interrupted: stopped == Stopped::Interrupted,
             elbo: Estimate { mean, se },
             diagnostics: None,
             points,
@@ -108,7 +115,7 @@ impl<'a> Training<'a> {
 /// Settings of training for these rows.
 pub fn train_config(
     settings: &Settings,
-    data: &Data,
+    data: &NetworkData,
     optimiser: Optimiser,
     rows: &Examples,
 ) -> Result<TrainConfig, Error> {
@@ -120,7 +127,7 @@ pub fn train_config(
         minibatch: settings.minibatch,
         seed: settings.seed,
     };
-    settings.mlp.train(&data.network, rows.rows(), run)
+    Ok(settings.mlp.train(&data.network, rows.rows(), run)?)
 }
 
 /// Plain words about what the posterior is.
@@ -145,9 +152,10 @@ fn notes(config: &TrainConfig, iterations: u64) -> Vec<String> {
 
 /// How many Gaussians: one unless a number is given.
 pub fn components(settings: &Settings) -> Result<usize, Error> {
-    let wrong = |problem: String| Error::Config { setting: "components", problem };
     match &settings.components[..] {
         "auto" => Ok(1),
-        count => count.parse().map_err(|_| wrong(format!("{count} is neither auto nor a number"))),
+        count => {
+            count.parse().map_err(|_| Error::setting("components", format!("{count} is neither auto nor a number")))
+        }
     }
 }

@@ -113,7 +113,7 @@ fn cancermortality(path: &Path) -> Result<Problem> {
         "cases": column(&table, "y")?,
         "init": {"mean": 0.0, "sd": 10.0},
     });
-    Problem::from_spec(&spec.to_string(), "cancermortality")
+    Ok(Problem::density(&spec.to_string(), "in cancermortality")?)
 }
 
 fn column(table: &Table, name: &str) -> Result<Vec<f64>> {
