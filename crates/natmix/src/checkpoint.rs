@@ -96,9 +96,11 @@ impl Observer for Checkpointer {
     }
 }
 
+/// All of a checkpoint but its tensors.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Document {
+#[doc(hidden)]
+pub struct CheckpointDocument {
     config: Config,
     mixture: Outline,
     best: Option<Outline>,
@@ -148,7 +150,7 @@ fn carried_lens(config: &Config, dim: usize) -> (usize, usize) {
 
 fn encode(state: &State, config: &Config) -> Result<Vec<u8>, Error> {
     let HistoryParts { width, filled, bins, recent } = state.history.to_parts();
-    let document = Document {
+    let document = CheckpointDocument {
         config: config.clone(),
         mixture: Outline::of(&state.mixture),
         best: state.best.as_ref().map(|best| Outline::of(&best.mixture)),
@@ -218,10 +220,11 @@ impl PhaseOutline {
 
 impl Stored for Checkpoint {
     const KIND: &'static str = "checkpoint";
-    type Document = Document;
+    type Document = CheckpointDocument;
 
-    fn layout(document: &Document) -> Result<Layout, String> {
-        let Document { config, mixture, best, iteration, evals, dropped, barren, history, automatic } = document;
+    fn layout(document: &CheckpointDocument) -> Result<Layout, String> {
+        let CheckpointDocument { config, mixture, best, iteration, evals, dropped, barren, history, automatic } =
+            document;
         config.validate().map_err(|error| error.to_string())?;
         let mut layout = mixture.layout("")?;
         let (d, count) = (mixture.dim, mixture.ids.len());
@@ -277,8 +280,9 @@ impl Stored for Checkpoint {
         Ok(layout)
     }
 
-    fn assemble(document: Document, mut tensors: Tensors) -> Result<Self, String> {
-        let Document { config, mixture, best, iteration, evals, dropped, barren, history, automatic } = document;
+    fn assemble(document: CheckpointDocument, mut tensors: Tensors) -> Result<Self, String> {
+        let CheckpointDocument { config, mixture, best, iteration, evals, dropped, barren, history, automatic } =
+            document;
         let (velocity_len, adam_len) = carried_lens(&config, mixture.dim);
         let mut take = |name: &str, fine: fn(f64) -> bool| {
             let data = tensors.take(name);
