@@ -3,6 +3,7 @@
 mod arrays;
 mod callable;
 mod compiled;
+mod convert;
 mod errors;
 mod fit;
 mod mixture;

@@ -103,9 +103,10 @@ impl Mixture {
         seed: u64,
         threads: usize,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let target = target.engine()?;
         let z = in_pool(py, threads, || {
             let draws = WEIGHED.saturating_mul(n).max(FEWEST_WEIGHED);
-            Ok(natmix::diagnose::weigh_draws(target.engine(), &self.0, draws, seed)?.resample(n, seed))
+            natmix::diagnose::weigh_draws(target, &self.0, draws, seed).map(|weighted| weighted.resample(n, seed))
         })?;
         if z.is_empty() && n > 0 {
             return Err(PyValueError::new_err("no draw has a usable importance weight"));

@@ -1,6 +1,5 @@
 //! Figures of a regression's rows: scores of its predictions, leave-one-out, log likelihoods. All in the outcome's own units.
 
-use crate::summary;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
@@ -34,10 +33,9 @@ pub struct Predictive {
 }
 
 impl Predictive {
-    /// Measures them with the draws of [`summary::draws`].
-    pub fn measure(study: &Study, test: Option<&Dataset>, q: &Mixture, seed: u64) -> Result<Self, Error> {
+    /// Measures them with draws `z` of the fitted space, those of [`Sample`](crate::summary::Sample).
+    pub fn measure(study: &Study, test: Option<&Dataset>, q: &Mixture, z: &[f64], seed: u64) -> Result<Self, Error> {
         let (kind, table) = (study.regression.kind(), study.regression.data());
-        let z = q.sample(summary::DRAWS, seed);
         let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS);
         let few = &z[..count * q.dim()];
         let draws = Draws::new(kind, table.features(), few)?;

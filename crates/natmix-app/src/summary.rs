@@ -7,17 +7,32 @@ use natmix_report::{Draws, Parameter, Verdict};
 /// Draws that quantiles, marginals and `draws.zarr` are made from.
 pub const DRAWS: usize = 4_000;
 
-/// Draws of the mixture on the parameters' own scale, with the component that each came from.
-pub fn draws(target: &dyn Target, q: &Mixture, n: usize, seed: u64) -> (Draws, Vec<f64>) {
-    let names = target.parameter_names();
-    let (d, p) = (q.dim(), names.len());
-    let z = q.sample(n, seed);
-    let mut values = vec![0.0; n * p];
-    for (z, out) in z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
-        target.to_parameters(z, out);
+/// Draws of a mixture in the space that was fitted, with the component that each came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Draw after draw.
+    pub z: Vec<f64>,
+    /// The component of each.
+    pub component: Vec<usize>,
+}
+
+impl Sample {
+    /// As many draws as summaries are made from.
+    pub fn of(q: &Mixture, seed: u64) -> Self {
+        let z = q.sample(DRAWS, seed);
+        Self { component: q.most_likely(&z), z }
     }
-    let component = q.most_likely(&z);
-    (Draws { names, values, component }, z)
+
+    /// The same on the scale of the target's parameters.
+    pub fn on_scale_of(&self, target: &dyn Target) -> Draws {
+        let names = target.parameter_names();
+        let (d, p, n) = (target.dim(), names.len(), self.component.len());
+        let mut values = vec![0.0; n * p];
+        for (z, out) in self.z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
+            target.to_parameters(z, out);
+        }
+        Draws { names, values, component: self.component.clone() }
+    }
 }
 
 /// Mean, standard deviation and quantiles of each parameter.

@@ -211,7 +211,7 @@ fn a_killed_training_goes_on_to_the_same_bits() {
     let fit = format!("{FIT} --components 2 --seed 3");
     folder.expect(&[0], &format!("{fit} --out whole"));
     let mut run = folder.command(&format!("{fit} --out broken")).spawn().unwrap();
-    let checkpoint = folder.path("broken/.part/checkpoint.training");
+    let checkpoint = folder.path("broken/.part/checkpoint.safetensors");
     let begin = std::time::Instant::now();
     while !checkpoint.exists() && begin.elapsed().as_secs() < 60 {
         std::thread::sleep(std::time::Duration::from_millis(2));
@@ -223,7 +223,7 @@ fn a_killed_training_goes_on_to_the_same_bits() {
     assert!(folder.read("whole/posterior.safetensors") == folder.read("broken/posterior.safetensors"));
     let epochs = |run: &str| String::from_utf8(folder.read(&format!("{run}/trace.jsonl"))).unwrap().lines().count();
     assert_eq!(epochs("whole"), epochs("broken"));
-    assert!(!checkpoint.exists() && !folder.path("broken/checkpoint.training").exists());
+    assert!(!checkpoint.exists() && !folder.path("broken/checkpoint.safetensors").exists());
 }
 
 /// Needs the data folder; checks nothing where NATMIX_DATA is not set.

@@ -102,12 +102,12 @@ pub fn run(args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Ve
 
 fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Outcome> {
     let (settings, problem) = row.load(args.data.as_deref())?;
-    let target = problem.target();
+    let target = problem.target()?;
     let modes = true_modes(row.target)?;
     say(&row.title())?;
     let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
     for seed in 1..=args.seeds {
-        let mut config = settings.config(&problem.about())?;
+        let mut config = settings.config(&problem.about()?)?;
         (config.seed, config.threads) = (seed, args.threads);
         config.diagnostic_draws = 0;
         let mut reach = Reach::new(row.at_least.unwrap_or(f64::INFINITY));

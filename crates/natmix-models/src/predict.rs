@@ -77,6 +77,22 @@ impl Predictions {
         }
     }
 
+    /// Adds further rows, which must be of the same kind.
+    pub fn append(&mut self, mut more: Self) {
+        for (column, more) in self.columns_mut().into_iter().zip(more.columns_mut()) {
+            column.append(more);
+        }
+    }
+
+    fn columns_mut(&mut self) -> Vec<&mut Vec<f64>> {
+        match self {
+            Predictions::Binary { probability, sd, entropy } => vec![probability, sd, entropy],
+            Predictions::Real { mean, sd, q05, q50, q95 } => vec![mean, sd, q05, q50, q95],
+            Predictions::Count { mean, sd } => vec![mean, sd],
+            Predictions::Classes { probability, entropy, .. } => vec![probability, entropy],
+        }
+    }
+
     /// Real predictions for `shift + scale y` (with `scale > 0`) instead of `y`; others stay as they are.
     pub fn rescale(&mut self, shift: f64, scale: f64) {
         if let Predictions::Real { mean, sd, q05, q50, q95 } = self {

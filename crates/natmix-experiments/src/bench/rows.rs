@@ -87,7 +87,7 @@ impl Row {
         if let Some(spec) = built_in(self.target) {
             // The name says that its covariances are diagonal.
             engine.covariance = self.target.ends_with("_diag").then_some(CovarianceKind::Diag.into());
-            let problem = Problem::from_spec(spec, self.target)?;
+            let problem = Problem::density(spec, &format!("in {}", self.target))?;
             return Ok((Settings { fit: density, engine, ..Settings::default() }, problem));
         }
         let table = self.table().unwrap_or_default();
@@ -122,7 +122,7 @@ fn cancermortality(path: &Path) -> Result<Problem> {
         "cases": column(&table, "y")?,
         "init": {"mean": 0.0, "sd": 10.0},
     });
-    Problem::from_spec(&spec.to_string(), "cancermortality")
+    Ok(Problem::density(&spec.to_string(), "in cancermortality")?)
 }
 
 fn column(table: &Table, name: &str) -> Result<Vec<f64>> {

@@ -5,7 +5,7 @@ use super::{Options, curves, data, mean_with_error};
 use anyhow::{Context, Result};
 use natmix::config::Overrides;
 use natmix::family::Mixture;
-use natmix_app::networks::data::Data;
+use natmix_app::networks::data::NetworkData;
 use natmix_app::networks::score;
 use natmix_app::settings::{FitSettings, NetworkSettings, Settings};
 use natmix_nets::measure;
@@ -77,7 +77,7 @@ pub fn run(args: &Options) -> Result<String> {
         },
     };
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    let images = Data::load(&settings)?;
+    let images = NetworkData::load(&settings)?;
     let ways: &[Way] = match paper {
         true => &[Way::Mixture(1), Way::Mixture(2), Way::Adam],
         false => &[Way::Mixture(1), Way::Mixture(2), Way::Mixture(5), Way::Adam, Way::AdamTuned],
@@ -110,7 +110,7 @@ impl Way {
 }
 
 fn train(
-    images: &Data,
+    images: &NetworkData,
     settings: &Settings,
     (way, rate): (Way, Option<f64>),
     seed: u64,
@@ -228,7 +228,7 @@ fn summary(outcomes: &[Outcome]) -> Table {
     }
 }
 
-fn write(out: &Path, images: &Data, outcomes: &[Outcome], paper: bool) -> Result<()> {
+fn write(out: &Path, images: &NetworkData, outcomes: &[Outcome], paper: bool) -> Result<()> {
     let each = outcomes.iter().map(|o| {
         let fixed = |x: f64| number::fixed(x, 4);
         vec![
