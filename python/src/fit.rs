@@ -4,8 +4,8 @@
 use crate::arrays::rows;
 use crate::convert::to_map;
 use crate::errors::raise;
-use crate::mixture::Mixture;
-use crate::target::Target;
+use crate::mixture::PyMixture;
+use crate::target::PyTarget;
 use natmix::observe::{Cancel, Searching, TraceRow};
 use natmix_app::settings::Settings;
 use natmix_app::{Finished, FitJob, FitWatch};
@@ -23,8 +23,8 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(50);
 
 /// A finished run.
-#[pyclass(frozen, module = "natmix._natmix")]
-pub struct Run {
+#[pyclass(frozen, module = "natmix._natmix", name = "Run")]
+pub struct PyRun {
     pub finished: Finished,
     pub settings: Settings,
 }
@@ -65,11 +65,11 @@ impl FitWatch for Latest {
 #[pyo3(signature = (target, settings, start=None, progress=None))]
 pub fn fit(
     py: Python<'_>,
-    target: &Bound<'_, Target>,
+    target: &Bound<'_, PyTarget>,
     settings: &Bound<'_, PyDict>,
-    start: Option<&Bound<'_, Mixture>>,
+    start: Option<&Bound<'_, PyMixture>>,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Run> {
+) -> PyResult<PyRun> {
     let target = target.get();
     let settings = resolve(target, settings)?;
     let start = start.map(|start| start.get().0.clone());
@@ -107,11 +107,11 @@ pub fn fit(
     }
     let finished =
         finished.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
-    Ok(Run { finished, settings })
+    Ok(PyRun { finished, settings })
 }
 
 /// Settings by name over those of the target.
-fn resolve(target: &Target, settings: &Bound<'_, PyDict>) -> PyResult<Settings> {
+fn resolve(target: &PyTarget, settings: &Bound<'_, PyDict>) -> PyResult<Settings> {
     let wrong = |error: serde_json::Error| PyValueError::new_err(format!("settings: {error}"));
     let mut all = serde_json::to_value(&target.settings).map_err(wrong)?;
     if let Value::Object(all) = &mut all {
@@ -132,7 +132,7 @@ fn tick(progress: Option<&Py<PyAny>>, row: Option<TraceRow>) -> PyResult<()> {
 }
 
 #[pymethods]
-impl Run {
+impl PyRun {
     /// The draws of the mixture, in the space that was fitted, that summaries are made from.
     #[getter]
     fn draws<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {

@@ -4,13 +4,13 @@ use super::data::NetworkData;
 use crate::Error;
 use crate::finished::Finished;
 use crate::settings::Settings;
-use crate::settings::mlp::Run;
+use crate::settings::mlp::TrainingRun;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
 use natmix_nets::train::{Optimiser, TrainConfig, TrainState};
 use natmix_nets::training::{EpochRow, EpochWatch, Job, Stopped, Trained};
 use natmix_nets::{Examples, measure};
-use natmix_report::{Estimate, Stop};
+use natmix_report::{ReportedEstimate, StopSummary};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -94,7 +94,7 @@ impl<'a> Training<'a> {
             iterations,
             evals: iterations * (config.components * config.draws) as u64,
             seconds,
-            stop: Stop {
+            stop: StopSummary {
                 reason: match stopped {
                     Stopped::Done => "epochs".into(),
                     Stopped::Early => "validation".into(),
@@ -102,7 +102,7 @@ impl<'a> Training<'a> {
                 },
                 converged: stopped != Stopped::Interrupted,
             },
-            elbo: Estimate { mean, se },
+            elbo: ReportedEstimate { mean, se },
             diagnostics: None,
             points,
             notes: notes(config, iterations),
@@ -119,7 +119,7 @@ pub fn train_config(
     optimiser: Optimiser,
     rows: &Examples,
 ) -> Result<TrainConfig, Error> {
-    let run = Run {
+    let run = TrainingRun {
         optimiser,
         components: components(settings)?,
         rate: settings.rate,

@@ -80,7 +80,7 @@ impl MlpSettings {
     }
 
     /// Settings of training, from the defaults for these data.
-    pub fn train(&self, network: &Network, rows: usize, run: Run) -> Result<TrainConfig, Error> {
+    pub fn train(&self, network: &Network, rows: usize, run: TrainingRun) -> Result<TrainConfig, Error> {
         let base = TrainConfig::for_data(network, rows);
         let base = if run.optimiser == Optimiser::Adam { base.adam() } else { base };
         if self.ensemble.is_some() && run.optimiser != Optimiser::Adam {
@@ -153,7 +153,7 @@ fn wrong<T>(setting: &'static str, problem: String) -> Result<T, Error> {
 
 /// What networks take from the settings that all fits have.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub struct TrainingRun {
     /// How components move.
     pub optimiser: Optimiser,
     /// Components.

@@ -14,7 +14,7 @@ const REACH: f64 = 10.0;
 /// The modes of a mixture that a file describes, with their own metrics and weights.
 pub fn true_modes(spec: Option<&Path>) -> Result<Option<Mixture>> {
     #[derive(Deserialize)]
-    struct Parts {
+    struct MixtureParts {
         kind: String,
         weights: Option<Vec<f64>>,
         #[serde(alias = "locations")]
@@ -25,7 +25,7 @@ pub fn true_modes(spec: Option<&Path>) -> Result<Option<Mixture>> {
     }
     let Some(path) = spec else { return Ok(None) };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let parts: Parts = serde_json::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?;
+    let parts: MixtureParts = serde_json::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?;
     let (Some(weights), Some(means)) = (parts.weights, parts.means) else { return Ok(None) };
     // The arms of a star cross in the middle: its components are no separate modes.
     if !parts.kind.ends_with("_mixture") || path.file_stem().is_some_and(|name| name == "star") {
