@@ -3,9 +3,9 @@
 
 use crate::arrays::rows;
 use crate::errors::raise;
-use crate::mixture::Mixture;
+use crate::mixture::PyMixture;
 use crate::settings;
-use crate::target::Target;
+use crate::target::PyTarget;
 use natmix::observe::{Cancel, Searching, TraceRow};
 use natmix_app::settings::Settings;
 use natmix_app::{Finished, FitJob, FitWatch};
@@ -22,8 +22,8 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(50);
 
 /// A finished run.
-#[pyclass(frozen, module = "natmix._natmix")]
-pub struct Run {
+#[pyclass(frozen, module = "natmix._natmix", name = "Run")]
+pub struct PyRun {
     pub finished: Finished,
     pub settings: Settings,
 }
@@ -65,11 +65,11 @@ impl FitWatch for Latest {
 #[pyo3(signature = (target, keywords, start=None, progress=None))]
 pub fn fit(
     py: Python<'_>,
-    target: &Bound<'_, Target>,
+    target: &Bound<'_, PyTarget>,
     keywords: &Bound<'_, PyDict>,
-    start: Option<&Bound<'_, Mixture>>,
+    start: Option<&Bound<'_, PyMixture>>,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Run> {
+) -> PyResult<PyRun> {
     let target = target.get();
     let settings = resolve(target, keywords)?;
     let start = start.map(|start| start.get().0.clone());
@@ -107,11 +107,11 @@ pub fn fit(
     }
     let finished =
         finished.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
-    Ok(Run { finished, settings })
+    Ok(PyRun { finished, settings })
 }
 
 /// Keywords over the settings of the target. What both set is refused: it is not clear which one is meant.
-fn resolve(target: &Target, keywords: &Bound<'_, PyDict>) -> PyResult<Settings> {
+fn resolve(target: &PyTarget, keywords: &Bound<'_, PyDict>) -> PyResult<Settings> {
     let mut given = Settings::default();
     settings::set(&mut given, keywords, false)?;
     if let Some(twice) = given.engine.given().find(|name| target.settings.engine.given().any(|other| other == *name)) {
@@ -132,7 +132,7 @@ fn tick(progress: Option<&Py<PyAny>>, row: Option<TraceRow>) -> PyResult<()> {
 }
 
 #[pymethods]
-impl Run {
+impl PyRun {
     /// The draws of the mixture, in the space that was fitted, that summaries are made from.
     #[getter]
     fn draws<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {

@@ -3,13 +3,13 @@
 use crate::arrays::{in_pool, points, rows, slice};
 use crate::convert::{to_map, to_python};
 use crate::errors::raise;
-use crate::fit::Run;
-use crate::mixture::Mixture;
-use crate::target::{Target, table};
+use crate::fit::PyRun;
+use crate::mixture::PyMixture;
+use crate::target::{PyTarget, table};
 use natmix_app::predictive::Predictive;
 use natmix_app::record::{read_report, read_rows, write_trace};
 use natmix_app::saved::{ExternalMemory, SavedVariable};
-use natmix_app::summary::Sample;
+use natmix_app::summary::MixtureSample;
 use natmix_app::{Description, Predicted, SavedModel, SavedPosterior};
 use natmix_models::Predictions;
 use natmix_models::design::{Coding, Encoding};
@@ -23,26 +23,26 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// Posterior, report, trace, draws and the component of each draw, in the formats of the files.
-type Parts<'py> = (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>>, Vec<usize>);
+type RecordParts<'py> = (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>>, Vec<usize>);
 
 /// Name, shape and dimensions of a variable.
 type VariableParts = (String, Vec<usize>, Vec<String>);
 
 /// Features with their levels, the offset's column and the exposure's.
-type Columns = (Vec<(String, Option<Vec<String>>)>, Option<String>, Option<String>);
+type NeededColumns = (Vec<(String, Option<Vec<String>>)>, Option<String>, Option<String>);
 
 /// What is kept of a fit.
-#[pyclass(frozen, module = "natmix._natmix")]
-pub struct Record {
-    kept: natmix_app::Record,
+#[pyclass(frozen, module = "natmix._natmix", name = "Record")]
+pub struct PyRecord {
+    kept: natmix_app::FitRecord,
     /// Draws in the space that was fitted, where they were made in this process.
-    sample: Option<Sample>,
+    sample: Option<MixtureSample>,
     /// Figures of a regression's rows, measured when somebody wants to see them.
     rows: OnceLock<Predictive>,
 }
 
 #[pymethods]
-impl Record {
+impl PyRecord {
     /// Puts together what a run found. `draws` are on the user's own scale, made from those of the run; without them the
     /// target's own scale is used.
     #[new]
@@ -50,8 +50,8 @@ impl Record {
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
-        run: &Run,
-        target: &Target,
+        run: &PyRun,
+        target: &PyTarget,
         kind: String,
         what: String,
         variables: Vec<VariableParts>,
@@ -78,18 +78,18 @@ impl Record {
     /// Reads what a fit left in a folder.
     #[staticmethod]
     fn load(dir: PathBuf) -> PyResult<Self> {
-        natmix_app::Record::load(&dir).map(Self::from).map_err(raise)
+        natmix_app::FitRecord::load(&dir).map(Self::from).map_err(raise)
     }
 
     /// Writes everything into a folder, with figures of the rows if the target is at hand.
     #[pyo3(signature = (dir, target=None))]
-    fn save(&self, py: Python<'_>, dir: PathBuf, target: Option<&Target>) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, dir: PathBuf, target: Option<&PyTarget>) -> PyResult<()> {
         let whole = self.whole(py, target)?;
         py.detach(|| whole.save(&dir)).map_err(raise)
     }
 
     /// Everything as bytes and text, in the formats of the files: for pickling.
-    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<RecordParts<'py>> {
         let posterior = self.kept.posterior.to_bytes().map_err(raise)?;
         let report =
             serde_json::to_string(&self.kept.report).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -118,7 +118,7 @@ impl Record {
         let values = slice(&points(draws, "draws", names.len())?)?.to_vec();
         let draws = Draws { names, values, component };
         let trace = read_rows(trace);
-        Ok(natmix_app::Record { posterior, report, trace, draws, formation: None, log_likelihood: None }.into())
+        Ok(natmix_app::FitRecord { posterior, report, trace, draws, formation: None, log_likelihood: None }.into())
     }
 
     /// What `report.json` holds.
@@ -160,7 +160,7 @@ impl Record {
     /// Features with their levels, and names of the columns for offset and exposure: what a table of new rows needs. Nothing
     /// where there is no table.
     #[getter]
-    fn columns(&self) -> Option<Columns> {
+    fn columns(&self) -> Option<NeededColumns> {
         let encoding = self.encoding()?;
         let features = encoding.features.iter().map(|feature| {
             let levels = match &feature.coding {
@@ -173,8 +173,8 @@ impl Record {
     }
 
     #[getter]
-    fn mixture(&self) -> Mixture {
-        Mixture(self.kept.posterior.mixture.clone())
+    fn mixture(&self) -> PyMixture {
+        PyMixture(self.kept.posterior.mixture.clone())
     }
 
     #[getter]
@@ -204,7 +204,7 @@ impl Record {
 
     /// The page of the report, with figures of the rows if the target is at hand.
     #[pyo3(signature = (target=None))]
-    fn html(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<String> {
+    fn html(&self, py: Python<'_>, target: Option<&PyTarget>) -> PyResult<String> {
         let whole = self.whole(py, target)?;
         Ok(py.detach(|| page::page_html(&whole.report, &whole.trace, &whole.draws, whole.formation.as_ref())))
     }
@@ -235,15 +235,15 @@ impl Record {
     }
 }
 
-impl From<natmix_app::Record> for Record {
-    fn from(kept: natmix_app::Record) -> Self {
+impl From<natmix_app::FitRecord> for PyRecord {
+    fn from(kept: natmix_app::FitRecord) -> Self {
         Self { kept, sample: None, rows: OnceLock::new() }
     }
 }
 
-impl Record {
+impl PyRecord {
     /// All there is to know: with figures of the rows, if there are rows and they were not measured before.
-    fn whole(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<natmix_app::Record> {
+    fn whole(&self, py: Python<'_>, target: Option<&PyTarget>) -> PyResult<natmix_app::FitRecord> {
         let mut whole = self.kept.clone();
         let study = target.and_then(|target| target.problem.study());
         let Some(study) = study.filter(|_| whole.report.train.is_none()) else { return Ok(whole) };
@@ -251,7 +251,7 @@ impl Record {
             let (q, seed) = (&whole.posterior.mixture, whole.report.seed);
             let measured = in_pool(py, 0, || match &self.sample {
                 Some(sample) => Predictive::measure(study, None, q, &sample.z, seed),
-                None => Predictive::measure(study, None, q, &Sample::of(q, seed).z, seed),
+                None => Predictive::measure(study, None, q, &MixtureSample::of(q, seed).z, seed),
             })?;
             // Whoever came first has measured the same.
             let _ = self.rows.set(measured);

@@ -28,8 +28,8 @@ type ValueAndGrad<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>);
 const CHUNK: usize = 64;
 
 /// What can be fitted.
-#[pyclass(frozen, module = "natmix._natmix")]
-pub struct Target {
+#[pyclass(frozen, module = "natmix._natmix", name = "Target")]
+pub struct PyTarget {
     pub problem: Problem,
     /// Set to end a run at once.
     pub abort: Arc<AtomicBool>,
@@ -37,7 +37,7 @@ pub struct Target {
     pub settings: Settings,
 }
 
-impl Target {
+impl PyTarget {
     fn new(problem: Problem, settings: Settings) -> Self {
         Self { problem, abort: Arc::default(), settings }
     }
@@ -73,7 +73,7 @@ fn unless<T: PartialEq>(default: T, value: T) -> Option<T> {
 }
 
 #[pymethods]
-impl Target {
+impl PyTarget {
     /// A Python function of points `(n, dim)`.
     #[staticmethod]
     #[pyo3(signature = (function, context, names, gradient, curvature=None, curvature_function=None))]

@@ -1,7 +1,7 @@
 //! `--trace-frames`: from an observer of the run to how the mixture formed.
 
 use crate::Error;
-use crate::folder::Folder;
+use crate::folder::OutputFolder;
 use crate::record::{files, read_frames};
 use crate::settings::Settings;
 use natmix::Fitted;
@@ -20,7 +20,7 @@ pub(crate) struct Filming {
 
 impl Filming {
     /// None if nobody asked for it.
-    pub fn new(settings: &Settings, out: &Folder, resumed: bool) -> Result<Option<Self>, Error> {
+    pub fn new(settings: &Settings, out: &OutputFolder, resumed: bool) -> Result<Option<Self>, Error> {
         let Some(most) = settings.fit.trace_frames else { return Ok(None) };
         // A killed run has left a checkpoint but no frames: those in the folder are of a run before it.
         let killed = out.staged(files::CHECKPOINT).exists();

@@ -4,10 +4,10 @@ use crate::Error;
 use crate::networks;
 use crate::predictive::Predictive;
 use crate::problem::Problem;
-use crate::record::Record;
+use crate::record::FitRecord;
 use crate::saved::{ExternalMemory, SavedModel, SavedPosterior};
 use crate::settings::Settings;
-use crate::summary::{self, Sample};
+use crate::summary::{self, MixtureSample};
 use natmix::Fitted;
 use natmix::automatic::SearchSummary;
 use natmix::diagnose::Diagnostics;
@@ -15,7 +15,9 @@ use natmix::family::Mixture;
 use natmix::observe::TraceRow;
 use natmix::stop::StopReason;
 use natmix_report::formation::Formation;
-use natmix_report::{Component, Draws, Estimate, Evals, Model, Parameter, Report, Stop, Verdict};
+use natmix_report::{
+    ComponentSummary, Draws, Evals, ModelSummary, Parameter, Report, ReportedEstimate, StopSummary, VerdictSummary,
+};
 use serde_json::{Value, json};
 
 /// What a fit found.
@@ -26,14 +28,14 @@ pub struct Finished {
     /// The way there.
     pub trace: Vec<TraceRow>,
     /// Draws of the mixture that its summaries are made from; a network makes its own.
-    pub sample: Option<Sample>,
+    pub sample: Option<MixtureSample>,
     /// How the mixture formed, where that was asked for.
     pub formation: Option<Formation>,
     pub(crate) iterations: u64,
     pub(crate) evals: u64,
     pub(crate) seconds: f64,
-    pub(crate) stop: Stop,
-    pub(crate) elbo: Estimate,
+    pub(crate) stop: StopSummary,
+    pub(crate) elbo: ReportedEstimate,
     /// Of the engine, if it was the engine.
     pub(crate) diagnostics: Option<Diagnostics>,
     pub(crate) search: Option<SearchSummary>,
@@ -74,8 +76,8 @@ impl Finished {
             iterations: fitted.iterations,
             evals: fitted.evals,
             seconds: fitted.seconds,
-            stop: Stop { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
-            elbo: Estimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
+            stop: StopSummary { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
+            elbo: ReportedEstimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
             diagnostics: Some(diagnostics),
             search: fitted.search,
             points: false,
@@ -97,12 +99,12 @@ impl Finished {
         problem: &Problem,
         settings: &Settings,
         description: Option<Description>,
-    ) -> Result<Record, Error> {
+    ) -> Result<FitRecord, Error> {
         if let Problem::Network(network) = problem {
             return networks::record::record(self, &network.data, problem, settings);
         }
         let target = problem.target()?;
-        let sample = self.sample.clone().unwrap_or_else(|| Sample::of(&self.mixture, settings.seed()));
+        let sample = self.sample.clone().unwrap_or_else(|| MixtureSample::of(&self.mixture, settings.seed()));
         let mut model = problem.memory(false);
         let (kind, summary, own_scale) = match description {
             None => (problem.kind().to_owned(), problem.summary(), None),
@@ -128,7 +130,7 @@ impl Finished {
             modes,
             components: components(&self.mixture, true),
             parameters: summary::parameters(&draws),
-            model: Model { kind, summary, rows: target.num_rows(), priors: problem.priors() },
+            model: ModelSummary { kind, summary, rows: target.num_rows(), priors: problem.priors() },
             config: ("engine", settings),
         };
         let report = self.report(parts);
@@ -138,15 +140,15 @@ impl Finished {
             model,
             mixture: self.mixture,
         };
-        Ok(Record { posterior, report, trace: self.trace, draws, formation: self.formation, log_likelihood: None })
+        Ok(FitRecord { posterior, report, trace: self.trace, draws, formation: self.formation, log_likelihood: None })
     }
 
     /// The same with figures of a regression's rows.
-    pub fn record_with_rows(self, problem: &Problem, settings: &Settings) -> Result<Record, Error> {
+    pub fn record_with_rows(self, problem: &Problem, settings: &Settings) -> Result<FitRecord, Error> {
         let Problem::Regression(regression) = problem else { return self.record(problem, settings, None) };
         let sample = self.sample.clone();
         let mut record = self.record(problem, settings, None)?;
-        let sample = sample.unwrap_or_else(|| Sample::of(&record.posterior.mixture, settings.seed()));
+        let sample = sample.unwrap_or_else(|| MixtureSample::of(&record.posterior.mixture, settings.seed()));
         let (study, test, q) = (&regression.study, regression.test.as_ref(), &record.posterior.mixture);
         let rows = Predictive::measure(study, test, q, &sample.z, settings.seed())?;
         rows.add_to(&mut record.report);
@@ -161,7 +163,7 @@ impl Finished {
         Report {
             verdict,
             elbo: self.elbo,
-            log_evidence: diagnostics.map_or(Estimate { mean: unknown, se: unknown }, |d| Estimate {
+            log_evidence: diagnostics.map_or(ReportedEstimate { mean: unknown, se: unknown }, |d| ReportedEstimate {
                 mean: d.log_evidence.mean,
                 se: d.log_evidence.se,
             }),
@@ -190,21 +192,21 @@ impl Finished {
 
 /// What a report has that does not follow from the fit alone.
 pub(crate) struct ReportParts<'a> {
-    pub verdict: Verdict,
+    pub verdict: VerdictSummary,
     pub modes: usize,
-    pub components: Vec<Component>,
+    pub components: Vec<ComponentSummary>,
     pub parameters: Vec<Parameter>,
-    pub model: Model,
+    pub model: ModelSummary,
     /// Under which name the resolved settings stand, and the settings as they were given.
     pub config: (&'static str, &'a Settings),
 }
 
 /// The components for a report; `named` if their coordinates are few enough to list.
-pub(crate) fn components(q: &Mixture, named: bool) -> Vec<Component> {
+pub(crate) fn components(q: &Mixture, named: bool) -> Vec<ComponentSummary> {
     let weights = q.weights();
     let parts = q.components().iter().zip(weights);
     parts
-        .map(|(component, weight)| Component {
+        .map(|(component, weight)| ComponentSummary {
             weight,
             mean: if named { component.mean().to_vec() } else { Vec::new() },
             sd: if named { component.sd() } else { Vec::new() },

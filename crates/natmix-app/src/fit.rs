@@ -3,27 +3,25 @@
 use crate::Error;
 use crate::film::Filming;
 use crate::finished::Finished;
-use crate::folder::{self, Folder};
+use crate::folder::OutputFolder;
 use crate::networks::engine;
 use crate::networks::train::Training;
 use crate::problem::{Problem, TableNetwork};
-use crate::record::{Record, files, read_rows};
+use crate::record::{FitRecord, files};
 use crate::saved::SavedPosterior;
 use crate::settings::{FitMethod, Settings, start_at};
-use crate::summary::Sample;
+use crate::summary::MixtureSample;
+use crate::trace::{EpochRecorder, IterationRecorder, TraceFile, earlier_rows, earlier_trace};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
-use natmix::observe::{Cancel, Iteration, Observer, Searching, TraceRow};
+use natmix::observe::{Cancel, Searching, TraceRow};
 use natmix::stop::StopReason;
 use natmix::target::Target;
 use natmix::{Config, Fit, Parts, State};
 use natmix_models::start::from_sample;
 use natmix_nets::train::{TrainState, with_threads};
-use natmix_nets::training::{EpochRow, EpochWatch};
-use serde::Serialize;
-use std::fs::{self, File};
-use std::io::{LineWriter, Write};
-use std::ops::ControlFlow;
+use natmix_nets::training::EpochRow;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Iterations between two checkpoints.
@@ -78,12 +76,12 @@ impl FitJob<'_> {
 
     /// Fits into the folder that the settings name: the trace and checkpoints while it runs, the record at its end. With
     /// `resume`, goes on with an interrupted or killed run. What was in the folder stays until all that is new is complete.
-    pub fn run_into_folder(self, resume: bool) -> Result<Record, Error> {
+    pub fn run_into_folder(self, resume: bool) -> Result<FitRecord, Error> {
         let (problem, settings) = (self.problem, self.settings);
         // What a killed run had reached stays until it is overtaken.
         let keep = resume && was_cut_short(settings.out());
         let prepared = self.prepare(resume)?;
-        let out = Folder::open(settings.out(), files::STAGE, keep)?;
+        let out = OutputFolder::open(settings.out(), files::STAGE, keep)?;
         let done = (|| {
             let finished = self.run_in(Some(&out), resume, prepared)?;
             let interrupted = finished.interrupted();
@@ -137,7 +135,7 @@ impl FitJob<'_> {
         }
     }
 
-    fn run_in(self, out: Option<&Folder>, resume: bool, prepared: Option<Prepared>) -> Result<Finished, Error> {
+    fn run_in(self, out: Option<&OutputFolder>, resume: bool, prepared: Option<Prepared>) -> Result<Finished, Error> {
         let (problem, settings) = (self.problem, self.settings);
         match (problem, prepared) {
             (Problem::Network(network), _) => in_threads(problem, settings, || self.fit_network(network, out, resume)),
@@ -147,7 +145,7 @@ impl FitJob<'_> {
     }
 
     /// Anything but a network.
-    fn fit_target(self, out: Option<&Folder>, prepared: Prepared) -> Result<Finished, Error> {
+    fn fit_target(self, out: Option<&OutputFolder>, prepared: Prepared) -> Result<Finished, Error> {
         let Prepared { mut config, start, resumed } = prepared;
         let (problem, settings, mut cancel) = (self.problem, self.settings, self.cancel);
         let chosen = start.is_some() || settings.has_start();
@@ -169,12 +167,12 @@ impl FitJob<'_> {
         let run = EngineRun { target, config, start, resumed, before, filming, checkpoints: true };
         let mut finished = run.run(out, cancel, self.watch)?;
         finished.evals *= problem.calls_per_point();
-        finished.sample = Some(Sample::of(&finished.mixture, settings.seed()));
+        finished.sample = Some(MixtureSample::of(&finished.mixture, settings.seed()));
         Ok(finished)
     }
 
     /// A network: trained on minibatches, or by the engine if it is small.
-    fn fit_network(self, network: &TableNetwork, out: Option<&Folder>, resume: bool) -> Result<Finished, Error> {
+    fn fit_network(self, network: &TableNetwork, out: Option<&OutputFolder>, resume: bool) -> Result<Finished, Error> {
         let settings = self.settings;
         let Some(optimiser) = FitMethod::optimiser(settings.fit.method) else {
             let start = self.begin(network.data.network.weights())?;
@@ -239,7 +237,7 @@ struct EngineRun<'a> {
 }
 
 impl EngineRun<'_> {
-    fn run(self, out: Option<&Folder>, mut cancel: Cancel, watch: &mut dyn FitWatch) -> Result<Finished, Error> {
+    fn run(self, out: Option<&OutputFolder>, mut cancel: Cancel, watch: &mut dyn FitWatch) -> Result<Finished, Error> {
         let Self { target, config, start, resumed, before, mut filming, checkpoints } = self;
         let out = out.map(|out| (out, out.staged(files::CHECKPOINT)));
         let earlier = match (&out, &resumed) {
@@ -288,88 +286,6 @@ impl EngineRun<'_> {
     }
 }
 
-/// The trace of a run, line by line, so that a checkpoint never knows more than the trace.
-struct TraceFile {
-    file: LineWriter<File>,
-    name: String,
-}
-
-impl TraceFile {
-    /// Begins with the rows that a resumed run has behind it.
-    fn open(out: &Folder, earlier: &[impl Serialize]) -> Result<Self, Error> {
-        let (path, name) = (out.staged(files::TRACE), out.path(files::TRACE).display().to_string());
-        let lines: String =
-            earlier.iter().filter_map(|row| serde_json::to_string(row).ok()).map(|line| line + "\n").collect();
-        folder::write_whole(&path, |file| file.write_all(lines.as_bytes()))?;
-        let file = fs::OpenOptions::new().append(true).open(&path).map_err(Error::io(format!("write {name}")))?;
-        Ok(Self { file: LineWriter::new(file), name })
-    }
-
-    fn write(&mut self, row: &impl Serialize) -> Result<(), natmix::Error> {
-        let line = serde_json::to_string(row).map_err(std::io::Error::from);
-        line.and_then(|line| writeln!(self.file, "{line}"))
-            .map_err(|source| natmix::Error::Io { file: self.name.clone(), source })
-    }
-
-    fn finish(mut self) -> Result<(), Error> {
-        self.file.flush().map_err(Error::io(format!("write {}", self.name)))
-    }
-}
-
-/// Keeps the trace of a run of the engine.
-struct IterationRecorder<'a> {
-    file: Option<TraceFile>,
-    rows: Vec<TraceRow>,
-    watch: &'a mut dyn FitWatch,
-}
-
-impl Observer for IterationRecorder<'_> {
-    fn searching(&mut self, searching: &Searching) -> ControlFlow<()> {
-        self.watch.searching(searching);
-        ControlFlow::Continue(())
-    }
-
-    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, natmix::Error> {
-        let row = TraceRow::of(iteration);
-        self.watch.iteration(&row);
-        if let Some(file) = &mut self.file {
-            file.write(&row)?;
-        }
-        self.rows.push(row);
-        Ok(ControlFlow::Continue(()))
-    }
-}
-
-/// Keeps the trace of a training.
-struct EpochRecorder<'a> {
-    trace: Option<&'a mut TraceFile>,
-    watch: &'a mut dyn FitWatch,
-}
-
-impl EpochWatch for EpochRecorder<'_> {
-    fn step(&mut self, iteration: u64) {
-        self.watch.step(iteration);
-    }
-
-    fn epoch(&mut self, row: &EpochRow) -> Result<(), natmix::Error> {
-        self.watch.epoch(row);
-        self.trace.as_mut().map_or(Ok(()), |trace| trace.write(row))
-    }
-}
-
-/// Rows of the trace of an interrupted or killed run, up to an iteration.
-fn earlier_rows(out: &Folder, iteration: u64) -> Vec<TraceRow> {
-    let mut rows: Vec<TraceRow> = earlier_trace(out);
-    rows.retain(|row| row.iteration <= iteration);
-    rows
-}
-
-fn earlier_trace<T: serde::de::DeserializeOwned>(out: &Folder) -> Vec<T> {
-    let staged = out.staged(files::TRACE);
-    let path = if staged.exists() { staged } else { out.path(files::TRACE) };
-    read_rows(&fs::read_to_string(path).unwrap_or_default())
-}
-
 /// The checkpoint of an interrupted run: a killed run is later than an interrupted one in the same folder.
 fn checkpoint_in(dir: &Path) -> Result<PathBuf, Error> {
     let places = [dir.join(files::STAGE).join(files::CHECKPOINT), dir.join(files::CHECKPOINT)];
@@ -401,7 +317,7 @@ fn resume_from(dir: &Path, config: &Config) -> Result<State, Error> {
 
 /// The state of an interrupted training, and its epochs.
 fn resume_training(
-    out: &Folder,
+    out: &OutputFolder,
     settings: &Settings,
     training: &Training<'_>,
 ) -> Result<(TrainState, Vec<EpochRow>), Error> {

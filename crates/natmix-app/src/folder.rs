@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 /// A folder of results, opened before the work starts so that a place that cannot be written is known at once.
 ///
-/// What is new is put together in a hidden folder inside it; what was there stays as it is until [`Folder::publish`].
-pub struct Folder {
+/// What is new is put together in a hidden folder inside it; what was there stays as it is until [`OutputFolder::publish`].
+pub struct OutputFolder {
     dir: PathBuf,
     stage: PathBuf,
     /// Whether it is new, so that an error leaves nothing behind.
     created: bool,
 }
 
-impl Folder {
+impl OutputFolder {
     /// Opens `dir`, with new things kept under `stage` until they are complete. What an earlier, killed run left there
     /// is removed unless `keep`.
     pub fn open(dir: &Path, stage: &str, keep: bool) -> Result<Self, Error> {
@@ -104,7 +104,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("natmix-folder-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         let fill = |text: &str| {
-            let folder = Folder::open(&dir, ".part", false).unwrap();
+            let folder = OutputFolder::open(&dir, ".part", false).unwrap();
             fs::write(folder.staged("a"), text).unwrap();
             fs::create_dir(folder.staged("b")).unwrap();
             fs::write(folder.staged("b/c"), text).unwrap();

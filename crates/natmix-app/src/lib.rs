@@ -1,7 +1,7 @@
 //! From a problem and settings to a fit and its record on disk: what the command line and Python share.
 //!
 //! [`Problem`] and [`Settings`](settings::Settings) make a [`FitJob`]; it finds a [`Finished`] mixture, and of that comes the
-//! [`Record`], which is all that is kept. A [`SavedPosterior`] predicts and returns to the user's own scale.
+//! [`FitRecord`], which is all that is kept. A [`SavedPosterior`] predicts and returns to the user's own scale.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -28,6 +28,7 @@ pub mod record;
 pub mod saved;
 pub mod settings;
 pub mod summary;
+mod trace;
 pub mod zarr;
 
 pub use error::Error;
@@ -35,5 +36,5 @@ pub use finished::{Description, Finished};
 pub use fit::{FitJob, FitWatch};
 pub use predict::{NewRows, Predicted};
 pub use problem::Problem;
-pub use record::Record;
+pub use record::FitRecord;
 pub use saved::{SavedModel, SavedPosterior};

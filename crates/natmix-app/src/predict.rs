@@ -4,7 +4,7 @@ use crate::Error;
 use crate::networks::data::NetworkMemory;
 use crate::saved::{SavedModel, SavedPosterior};
 use natmix::family::Mixture;
-use natmix_models::{Draws, EncodedRows, Inputs, Memory, Predictions, Table, predict};
+use natmix_models::{CoefficientDraws, EncodedRows, Inputs, Predictions, RegressionMemory, Table, predict};
 use natmix_nets::Examples;
 use natmix_nets::predict::{self as nets, Averaging};
 use std::path::Path;
@@ -90,8 +90,8 @@ fn nothing_to_predict(model: &SavedModel) -> Error {
     Error::Invalid(format!("{what}: there is nothing to predict"))
 }
 
-fn of_regression(memory: &Memory, z: &[f64], rows: &EncodedRows) -> Result<Predicted, Error> {
-    let draws = Draws::new(memory.kind, rows.dim, z)?;
+fn of_regression(memory: &RegressionMemory, z: &[f64], rows: &EncodedRows) -> Result<Predicted, Error> {
+    let draws = CoefficientDraws::new(memory.kind, rows.dim, z)?;
     let mut predictions = predict(&draws, Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?)?;
     let outcome = memory.encoding.outcome.as_ref();
     if let Some(outcome) = outcome {

@@ -1,7 +1,7 @@
 //! All that is kept of a fit, as files in a folder: read back as it was written.
 
 use crate::Error;
-use crate::folder::Folder;
+use crate::folder::OutputFolder;
 use crate::saved::SavedPosterior;
 use crate::zarr;
 use natmix::observe::TraceRow;
@@ -35,7 +35,7 @@ pub mod files {
 
 /// What is kept of a fit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct FitRecord {
     /// The mixture.
     pub posterior: SavedPosterior,
     /// The figures.
@@ -50,10 +50,10 @@ pub struct Record {
     pub log_likelihood: Option<(usize, Vec<f64>)>,
 }
 
-impl Record {
+impl FitRecord {
     /// Writes everything into a folder, the page with its pictures included: what was there stays until all is complete.
     pub fn save(&self, dir: &Path) -> Result<(), Error> {
-        let out = Folder::open(dir, files::STAGE, false)?;
+        let out = OutputFolder::open(dir, files::STAGE, false)?;
         let written = write(out.stage(), files::TRACE, &write_trace(&self.trace))
             .and_then(|()| self.write_beside_trace(out.stage()))
             .and_then(|()| out.publish());
@@ -84,7 +84,7 @@ impl Record {
     }
 
     /// Removes the frames of an earlier fit, which would be taken for this one's.
-    pub(crate) fn remove_stale(&self, out: &Folder) {
+    pub(crate) fn remove_stale(&self, out: &OutputFolder) {
         if self.formation.is_none() {
             let _ = fs::remove_file(out.path(files::FRAMES));
         }
@@ -113,7 +113,7 @@ fn read_shown(dir: &Path) -> Result<(Report, Vec<TraceRow>, Draws, Option<Format
 /// Writes the page in the folder of a fit again, from its other files.
 pub fn renew_page(dir: &Path) -> Result<(), Error> {
     let (report, trace, draws, formation) = read_shown(dir)?;
-    let out = Folder::open(dir, ".page", false)?;
+    let out = OutputFolder::open(dir, ".page", false)?;
     let written = write_page(out.stage(), &report, &trace, &draws, formation.as_ref()).and_then(|()| out.publish());
     if written.is_err() {
         out.discard();
@@ -189,8 +189,8 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     let whole: Vec<i64> = (0..n as i64).collect();
     let group = |store: &mut zarr::Store, name: &str, n: usize| {
         store.group(name, library.clone());
-        store.array(name, "chain", &["chain"], &[1], zarr::Values::Int(&[0]));
-        store.array(name, "draw", &["draw"], &[n], zarr::Values::Int(&whole[..n]));
+        store.array(name, "chain", &["chain"], &[1], zarr::ZarrValues::Int(&[0]));
+        store.array(name, "draw", &["draw"], &[n], zarr::ZarrValues::Int(&whole[..n]));
     };
     group(&mut store, "posterior", n);
     let mut column = vec![0.0; n];
@@ -198,11 +198,11 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
         for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
             *x = row[j];
         }
-        store.array("posterior", name, &["chain", "draw"], &[1, n], zarr::Values::Float(&column));
+        store.array("posterior", name, &["chain", "draw"], &[1, n], zarr::ZarrValues::Float(&column));
     }
     group(&mut store, "sample_stats", n);
     let component: Vec<i64> = draws.component.iter().map(|&k| k as i64).collect();
-    store.array("sample_stats", "component", &["chain", "draw"], &[1, n], zarr::Values::Int(&component));
+    store.array("sample_stats", "component", &["chain", "draw"], &[1, n], zarr::ZarrValues::Int(&component));
     if let Some((rows, values)) = log_likelihood {
         let n = values.len() / rows;
         group(&mut store, "log_likelihood", n);
@@ -211,7 +211,7 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
             "outcome",
             &["chain", "draw", "row"],
             &[1, n, *rows],
-            zarr::Values::Float(values),
+            zarr::ZarrValues::Float(values),
         );
     }
     store

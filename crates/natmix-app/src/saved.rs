@@ -13,7 +13,7 @@ use crate::networks::data::NetworkMemory;
 use crate::settings::Settings;
 use natmix::family::Mixture;
 use natmix::save::{Posterior, read_posterior_bytes};
-use natmix_models::Memory;
+use natmix_models::RegressionMemory;
 use natmix_models::densities::Spec;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ pub enum SavedModel {
     /// An analytic density: its description.
     Density(Value),
     /// A regression: how columns became features, and the way back.
-    Regression(Memory),
+    Regression(RegressionMemory),
     /// A network: its shape, and how data become inputs.
     Network(NetworkMemory),
     /// A function that only its owner knows.
@@ -81,7 +81,7 @@ struct SavedDocument {
 struct FirstDocument {
     #[serde(default)]
     settings: Value,
-    memory: Option<Memory>,
+    memory: Option<RegressionMemory>,
     network: Option<NetworkMemory>,
     spec: Option<Value>,
     #[serde(default)]

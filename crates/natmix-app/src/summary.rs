@@ -2,21 +2,21 @@
 
 use natmix::family::Mixture;
 use natmix::target::Target;
-use natmix_report::{Draws, Parameter, Verdict};
+use natmix_report::{Draws, Parameter, VerdictSummary};
 
 /// Draws that quantiles, marginals and `draws.zarr` are made from.
 pub const DRAWS: usize = 4_000;
 
 /// Draws of a mixture in the space that was fitted, with the component that each came from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub struct MixtureSample {
     /// Draw after draw.
     pub z: Vec<f64>,
     /// The component of each.
     pub component: Vec<usize>,
 }
 
-impl Sample {
+impl MixtureSample {
     /// As many draws as summaries are made from.
     pub fn of(q: &Mixture, seed: u64) -> Self {
         let z = q.sample(DRAWS, seed);
@@ -70,7 +70,7 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// The verdict in one sentence: what was found, how many modes, may you trust it.
-pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::diagnose::Verdict) -> Verdict {
+pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::diagnose::Verdict) -> VerdictSummary {
     let found = match (modes, components) {
         (1, 1) => "one mode, one Gaussian".to_owned(),
         (1, k) => format!("one mode, made of {k} Gaussians"),
@@ -81,7 +81,7 @@ pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::dia
         (false, [_]) => "Do not rely on it as it stands, for the reason below.",
         (false, _) => "Do not rely on it as it stands, for the reasons below.",
     };
-    Verdict {
+    VerdictSummary {
         trusted: engine.trusted,
         sentence: format!("The posterior of {what} has {found}. {trust}"),
         reasons: engine.reasons.clone(),

@@ -14,7 +14,7 @@ use natmix::Fit;
 use natmix::family::Mixture;
 use natmix_app::memory;
 use reach::Reach;
-use rows::{ROWS, Row};
+use rows::{BenchRow, ROWS};
 use serde::Serialize;
 use std::path::PathBuf;
 use truth::{found, quadrature, true_modes};
@@ -28,7 +28,7 @@ const PASSING: f64 = 0.9;
 
 /// One fit.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct SeedRun {
     seed: u64,
     elbo: f64,
     se: f64,
@@ -44,7 +44,7 @@ pub struct Run {
 
 /// One row with all its fits.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct RowOutcome {
     target: String,
     max_evals: u64,
     components: Option<usize>,
@@ -56,12 +56,12 @@ pub struct Outcome {
     log_evidence: Option<f64>,
     /// Memory of the whole process while fitting.
     peak_bytes: Option<u64>,
-    runs: Vec<Run>,
+    runs: Vec<SeedRun>,
 }
 
 /// What the benchmark is told.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     /// Folder with the public tables that some rows need.
     pub data: Option<PathBuf>,
     /// Only these targets; all if empty.
@@ -75,13 +75,13 @@ pub struct Options {
 }
 
 /// Runs every row that is asked for; `say` hears of each fit as it is done.
-pub fn run(args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Vec<Outcome>> {
+pub fn run(args: &BenchOptions, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Vec<RowOutcome>> {
     if let Some(unknown) = args.targets.iter().find(|name| ROWS.iter().all(|row| row.target != **name)) {
         let mut names: Vec<&str> = ROWS.iter().map(|row| row.target).collect();
         names.dedup();
         bail!("--targets {unknown} is not one of {}", names.join(", "));
     }
-    let wanted = |row: &&Row| {
+    let wanted = |row: &&BenchRow| {
         let named = args.targets.is_empty() || args.targets.iter().any(|name| name == row.target);
         named && args.max_evals.is_none_or(|most| row.evals <= most)
     };
@@ -100,12 +100,12 @@ pub fn run(args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Ve
     Ok(outcomes)
 }
 
-fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Outcome> {
+fn run_row(row: &BenchRow, args: &BenchOptions, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<RowOutcome> {
     let (settings, problem) = row.load(args.data.as_deref())?;
     let target = problem.target()?;
     let modes = true_modes(row.target)?;
     say(&row.title())?;
-    let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
+    let (mut runs, mut log_evidence, mut peak) = (Vec::<SeedRun>::new(), None, None);
     for seed in 1..=args.seeds {
         let mut config = settings.config(&problem.about()?)?;
         (config.seed, config.threads) = (seed, args.threads);
@@ -120,7 +120,7 @@ fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -
         }
         let modes_found = modes.as_ref().map(|modes| found(modes, &fitted.mixture));
         let all_found = modes.as_ref().is_none_or(|modes| modes_found == Some(modes.len()));
-        let run = Run {
+        let run = SeedRun {
             seed,
             elbo: measured.elbo.mean,
             se: measured.elbo.se,
@@ -136,7 +136,7 @@ fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -
         runs.push(run);
     }
     let passed = runs.iter().filter(|run| run.passed).count() as f64 >= PASSING * runs.len() as f64;
-    let outcome = Outcome {
+    let outcome = RowOutcome {
         target: row.target.into(),
         max_evals: row.evals,
         components: (row.components > 0).then_some(row.components),
@@ -152,18 +152,18 @@ fn run_row(row: &Row, args: &Options, say: &mut dyn FnMut(&str) -> Result<()>) -
     Ok(outcome)
 }
 
-impl Row {
+impl BenchRow {
     fn title(&self) -> String {
-        let Row { target, evals, components, at_least, aim } = self;
+        let BenchRow { target, evals, components, at_least, aim } = self;
         let asked = if *components > 0 { format!(", {components} components") } else { String::new() };
         let least = at_least.map_or(String::new(), |x| format!(", {} {x}", if *aim { "aim" } else { "at least" }));
         format!("\n{target}, {evals} evaluations{asked}{least}\n")
     }
 }
 
-impl Run {
+impl SeedRun {
     fn line(&self, modes: Option<usize>) -> String {
-        let Run { seed, elbo, se, evals, components, seconds, .. } = self;
+        let SeedRun { seed, elbo, se, evals, components, seconds, .. } = self;
         let of_modes =
             modes.zip(self.modes_found).map_or(String::new(), |(modes, found)| format!("  {found} of {modes} modes"));
         let mark = self
@@ -178,7 +178,7 @@ impl Run {
     }
 }
 
-impl Outcome {
+impl RowOutcome {
     /// Whether a row that must hold does not.
     pub fn failed(&self) -> bool {
         !self.passed && !self.aim

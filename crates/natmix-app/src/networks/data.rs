@@ -7,7 +7,7 @@ use natmix::Error;
 use natmix_models::idx::{ImageFolder, ImageSet};
 use natmix_models::study::StudyError;
 use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Table};
-use natmix_nets::{Examples, Likelihood, Network};
+use natmix_nets::{Examples, Network, NetworkLikelihood};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -111,7 +111,7 @@ impl NetworkData {
             size,
             hidden,
             settings.network.activation(),
-            Likelihood::Categorical { classes: classes.max(2) },
+            NetworkLikelihood::Categorical { classes: classes.max(2) },
         )?;
         let train = input.images(&folder.train, true)?;
         let test = match (&settings.fit.test, &folder.test) {
@@ -143,9 +143,9 @@ impl NetworkData {
             return refuse(format!("{file} has no column beside `{outcome}`: there is nothing to learn from"));
         }
         let likelihood = match likelihood {
-            OutcomeLikelihood::Bernoulli => Likelihood::Bernoulli,
-            OutcomeLikelihood::Gaussian => Likelihood::Gaussian,
-            OutcomeLikelihood::Categorical => Likelihood::Categorical {
+            OutcomeLikelihood::Bernoulli => NetworkLikelihood::Bernoulli,
+            OutcomeLikelihood::Gaussian => NetworkLikelihood::Gaussian,
+            OutcomeLikelihood::Categorical => NetworkLikelihood::Categorical {
                 classes: match encoding.outcome.as_ref().and_then(|o| o.levels.as_ref()) {
                     Some(levels) => levels.len().max(2),
                     None => 2.max(1 + y.iter().copied().fold(0.0, f64::max).min(1e6) as usize),

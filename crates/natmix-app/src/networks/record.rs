@@ -5,14 +5,14 @@ use super::score;
 use crate::Error;
 use crate::finished::{Finished, ReportParts, components};
 use crate::problem::Problem;
-use crate::record::Record;
+use crate::record::FitRecord;
 use crate::saved::SavedPosterior;
 use crate::settings::Settings;
 use crate::summary;
 use natmix::family::Mixture;
 use natmix_nets::predict::Averaging;
-use natmix_nets::{Likelihood, Network};
-use natmix_report::{Draws, Model, Parameter, Report, Verdict};
+use natmix_nets::{Network, NetworkLikelihood};
+use natmix_report::{Draws, ModelSummary, Parameter, Report, VerdictSummary};
 
 /// Weights up to which each is reported by name.
 const MOST_NAMED: usize = 1_000;
@@ -29,7 +29,7 @@ pub(crate) fn record(
     data: &NetworkData,
     problem: &Problem,
     settings: &Settings,
-) -> Result<Record, Error> {
+) -> Result<FitRecord, Error> {
     let (network, input, q) = (&data.network, &data.input, &found.mixture);
     let averaging = |each: usize| match found.points {
         true => Averaging::Means,
@@ -51,7 +51,7 @@ pub(crate) fn record(
         modes: q.len(),
         components: components(q, named),
         parameters: if named { summary::parameters(&sampled) } else { noise(&sampled, network.likelihood()) },
-        model: Model {
+        model: ModelSummary {
             kind: problem.kind().into(),
             summary: data.describe(),
             rows: Some(data.train.rows()),
@@ -66,7 +66,7 @@ pub(crate) fn record(
         model: problem.memory(found.points),
         mixture: found.mixture,
     };
-    Ok(Record {
+    Ok(FitRecord {
         posterior,
         report,
         trace: found.trace,
@@ -95,12 +95,12 @@ fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], s
 }
 
 /// The noise alone.
-fn noise(draws: &Draws, likelihood: Likelihood) -> Vec<Parameter> {
-    let all = if likelihood == Likelihood::Gaussian { summary::parameters(draws) } else { Vec::new() };
+fn noise(draws: &Draws, likelihood: NetworkLikelihood) -> Vec<Parameter> {
+    let all = if likelihood == NetworkLikelihood::Gaussian { summary::parameters(draws) } else { Vec::new() };
     all.into_iter().rev().take(1).collect()
 }
 
-fn verdict(data: &NetworkData, found: &Finished) -> Verdict {
+fn verdict(data: &NetworkData, found: &Finished) -> VerdictSummary {
     let (what, q) = (data.describe(), &found.mixture);
     if let Some(diagnostics) = &found.diagnostics {
         return summary::verdict(&what, q.len(), q.len(), &diagnostics.verdict);
@@ -116,5 +116,5 @@ fn verdict(data: &NetworkData, found: &Finished) -> Verdict {
     } else {
         format!("Trained {what}: {parts}. Use it for predictions, as far as its test figures carry.")
     };
-    Verdict { trusted: true, sentence, reasons: Vec::new(), notes: found.notes.clone() }
+    VerdictSummary { trusted: true, sentence, reasons: Vec::new(), notes: found.notes.clone() }
 }

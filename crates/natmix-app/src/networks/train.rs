@@ -9,7 +9,7 @@ use natmix::stop::StopReason;
 use natmix_nets::train::{Optimiser, TrainConfig, TrainState};
 use natmix_nets::training::{EpochRow, EpochWatch, Job, Stopped, Trained};
 use natmix_nets::{Examples, measure};
-use natmix_report::{Estimate, Stop};
+use natmix_report::{ReportedEstimate, StopSummary};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ impl<'a> Training<'a> {
             iterations,
             evals: iterations * (config.components * config.draws) as u64,
             seconds,
-            stop: Stop {
+            stop: StopSummary {
                 reason: match stopped {
                     Stopped::Done => "epochs".into(),
                     Stopped::Early => "validation".into(),
@@ -93,7 +93,7 @@ impl<'a> Training<'a> {
                 },
                 converged: stopped != Stopped::Interrupted,
             },
-            elbo: Estimate { mean, se },
+            elbo: ReportedEstimate { mean, se },
             diagnostics: None,
             points,
             notes: notes(config, iterations),

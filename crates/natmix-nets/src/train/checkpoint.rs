@@ -7,7 +7,7 @@
 //! A file is replaced only when the new one is complete, and refused when it does not fit in every respect.
 
 use super::super::network::Network;
-use super::component::Component;
+use super::component::NetworkComponent;
 use super::config::{Optimiser, TrainConfig};
 use natmix::Error;
 use natmix::save::bundle::{self, Layout, Stored, Tensors};
@@ -17,7 +17,7 @@ use std::path::Path;
 /// All that a run carries from one step to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainState {
-    pub(super) components: Vec<Component>,
+    pub(super) components: Vec<NetworkComponent>,
     pub(super) log_weights: Vec<f64>,
     pub(super) iteration: u64,
     /// Log likelihood of the epoch's rows so far, for each component.
@@ -42,8 +42,8 @@ struct TrainingDocument {
 }
 
 /// Names of the tensors, and where their numbers are in a component.
-type Part = (&'static str, fn(&Component) -> &Vec<f32>);
-const PARTS: [Part; 3] =
+type TensorPart = (&'static str, fn(&NetworkComponent) -> &Vec<f32>);
+const PARTS: [TensorPart; 3] =
     [("means", |part| &part.mean), ("precisions", |part| &part.prec), ("velocities", |part| &part.velocity)];
 
 impl Stored for SavedTraining {
@@ -60,7 +60,7 @@ impl Stored for SavedTraining {
         let [means, precs, velocities] = PARTS.map(|(name, _)| narrow(tensors.take(name)));
         let parts = means.chunks_exact(n).zip(precs.chunks_exact(n)).zip(velocities.chunks_exact(n));
         let components = parts
-            .map(|((mean, prec), velocity)| Component {
+            .map(|((mean, prec), velocity)| NetworkComponent {
                 mean: mean.to_vec(),
                 prec: prec.to_vec(),
                 velocity: velocity.to_vec(),
@@ -84,7 +84,7 @@ fn narrow(numbers: Vec<f64>) -> Vec<f32> {
 impl TrainState {
     pub(super) fn new(network: &Network, config: &TrainConfig) -> Self {
         let k = config.components;
-        let components = (0..k as u64).map(|index| Component::start(network, config, index));
+        let components = (0..k as u64).map(|index| NetworkComponent::start(network, config, index));
         Self {
             components: components.collect(),
             log_weights: vec![-(k as f64).ln(); k],
@@ -101,7 +101,7 @@ impl TrainState {
     pub(super) fn fits(&self, network: &Network, config: &TrainConfig) -> bool {
         let n = network.weights();
         let positive = |x: &f32| *x > 0.0 || config.optimiser == Optimiser::Adam && *x >= 0.0;
-        let sound = |c: &Component| {
+        let sound = |c: &NetworkComponent| {
             [c.mean.len(), c.prec.len(), c.velocity.len()] == [n; 3]
                 && c.prec.iter().all(positive)
                 && c.mean.iter().chain(&c.velocity).all(|x| x.is_finite())
