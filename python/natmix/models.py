@@ -215,9 +215,7 @@ def Mlp(
     units = None if hidden is None else np.atleast_1d(np.asarray(hidden, dtype=int)).tolist()
     given = {"hidden": units, "activation": activation, "likelihood": likelihood, **training}
     settings = {name: value for name, value in given.items() if value is not None}
-    native = _natmix.Target.network(
-        table.values(), table.names, table.levels, roles["outcome"], bool(standardize), settings
-    )
+    native = _natmix.Target.network(table.values(), table.names, table.levels, roles["outcome"], bool(standardize), settings)
     return _of(native, "mlp")
 
 
