@@ -20,9 +20,11 @@ mod moments;
 mod search;
 mod shared;
 mod stages;
+mod tuning;
 
 pub(crate) use missed::Witnesses;
 pub use search::SearchSummary;
+pub use tuning::Tuning;
 
 use crate::config::Config;
 use crate::error::Error;
@@ -43,40 +45,6 @@ use shared::Shared;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// Most components, unless told; twice as many where the budget has this many evaluations for each of them.
-pub const MOST_COMPONENTS: usize = 128;
-const EVALS_A_COMPONENT: u64 = 4000;
-/// Share of the budget that the search may spend, and its limit where there is no budget.
-const SEARCH_SHARE: f64 = 0.2;
-const SEARCH_EVALS: u64 = 100_000;
-/// Modes with less than this share of the heaviest one's mass (by Laplace's estimate) are left out: exp(-30).
-const NEGLIGIBLE: f64 = -30.0;
-/// Fewest points a component draws.
-const FEWEST_DRAWS: usize = 10;
-/// Times as many effective points as it draws itself that a component should have where others can lend them.
-const SERVED: usize = 3;
-/// Standard error of a component's value, times its weight, above which it draws more, and how many times as much.
-const QUIET: f64 = 0.1;
-const MOST_TIMES: f64 = 4.0;
-/// Points of a component with a diagonal covariance.
-const DIAGONAL_DRAWS: usize = 16;
-/// First weight of the start distribution as a component.
-const START_WEIGHT: f64 = 0.05;
-/// Iterations of a stage before the weights move: a component must not lose its weight before it has found its shape.
-const WAIT: u64 = 8;
-/// KL bounds of the weights: while the modes settle, and after the first split.
-const FIRST_WEIGHT_BOUND: f64 = 0.1;
-const WEIGHT_BOUND: f64 = 0.03;
-/// Iterations of the first stage: fewest and most.
-const FIRST_STAGE: (u64, u64) = (12, 30);
-/// Iterations at the end in which the bounds shrink, and by how much each.
-const SETTLING: u64 = 16;
-const SHRINK: f64 = 0.8;
-/// Up to so many components the points of the iteration before serve once more: there every point counts. With many
-/// components that lend each other points it is no gain, at twice the time.
-const FEW_COMPONENTS: usize = 8;
-/// Share of the newest value in running means.
-const FRESH: f64 = 0.3;
 /// Evaluations where neither evaluations nor seconds are limited.
 pub const DEFAULT_EVALS: u64 = 100_000;
 /// Where an automatic run stands, beyond what every run carries.
@@ -130,11 +98,12 @@ impl Phase {
 }
 
 /// Points of a component that no other serves.
-fn own_draws(dim: usize, shape: Shape) -> usize {
-    match shape {
-        Shape::Full => (5 + dim / 2).max(FEWEST_DRAWS),
-        Shape::Diag => DIAGONAL_DRAWS,
-    }
+fn own_draws(dim: usize, shape: Shape, tuning: &Tuning) -> usize {
+    let draws = match shape {
+        Shape::Full => tuning.draw_base + (tuning.draw_per_dimension * dim as f64) as usize,
+        Shape::Diag => tuning.draw_diagonal,
+    };
+    draws.max(tuning.draw_min)
 }
 
 /// The budget of evaluations, if there is one.
@@ -144,8 +113,9 @@ fn budget(config: &Config) -> Option<u64> {
 
 /// Most components that `config` allows.
 fn most_components(config: &Config) -> usize {
-    let affordable = (budget(config).unwrap_or(0) / EVALS_A_COMPONENT) as usize;
-    if config.components == 0 { affordable.clamp(MOST_COMPONENTS, 2 * MOST_COMPONENTS) } else { config.components }
+    let most = config.tuning.max_components;
+    let affordable = (budget(config).unwrap_or(0) / config.tuning.max_components_evals) as usize;
+    if config.components == 0 { affordable.clamp(most, 2 * most) } else { config.components }
 }
 
 /// The `most` heaviest components of `mixture`: a run may end before it has come to choose between the modes.
@@ -195,7 +165,7 @@ pub(crate) fn run(
 /// A state around a first mixture.
 fn begin(mixture: Mixture, search: SearchSummary, config: &Config) -> State {
     let count = mixture.len();
-    let draws = own_draws(mixture.dim(), mixture.shape());
+    let draws = own_draws(mixture.dim(), mixture.shape(), &config.tuning);
     let mut state = State::new(mixture, config);
     state.automatic = Some(Phase::new(search, count, draws));
     state
@@ -209,7 +179,7 @@ fn first_state(
     observers: &mut [&mut dyn Observer],
     clock: &Instant,
 ) -> Result<State, Error> {
-    let dim = target.dim();
+    let (dim, tuning) = (target.dim(), &config.tuning);
     let (centre, sd) = spread_out(config, dim)?;
     let mut go_on = |evals: u64| {
         let seconds = clock.elapsed().as_secs_f64();
@@ -222,25 +192,25 @@ fn first_state(
         !stop && config.max_seconds.is_none_or(|most| seconds < most)
     };
     let budget = budget(config);
-    let limit = budget.map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
+    let limit = budget.map_or(tuning.search_max_evals, |most| (tuning.search_share * most as f64) as u64);
     let most_evals = budget.unwrap_or(u64::MAX);
     let mut evaluator = Evaluator { limit, most_evals, ..Evaluator::new(target, scratch, (0, 0), &mut go_on) };
     let most = most_components(config);
     let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
-    let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;
+    let search = Search::run(&mut evaluator, from, config.covariance, tuning)?;
     let (evals, dropped) = (evaluator.evals, evaluator.dropped);
     let mut modes: Vec<&Found> = search.modes.iter().collect();
     modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
     let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
-    modes.retain(|mode| mode.log_mass() - heaviest > NEGLIGIBLE);
-    modes.truncate(most.max(1).max(MOST_COMPONENTS.min(modes.len())));
+    modes.retain(|mode| mode.log_mass() - heaviest > tuning.search_min_log_mass);
+    modes.truncate(most.max(1).max(tuning.max_components.min(modes.len())));
     let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
     let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
     let summary = search.summary();
-    if !(summary.log_concave || search.is_parabola()) || components.is_empty() {
+    if !(summary.log_concave || search.is_parabola(tuning)) || components.is_empty() {
         // The start itself, in case that narrow peaks lie far from the mass.
         components.push(Gaussian::new(centre, precision_from_sd(&sd, config.covariance)?));
-        masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
+        masses.push(tuning.start_weight * masses.iter().sum::<f64>().max(1.0));
     }
     let mut state = begin(Mixture::new(&masses, components)?, summary, config);
     if let Some(phase) = &mut state.automatic {
@@ -308,7 +278,8 @@ impl Runner<'_> {
     }
 
     fn phase(&mut self) -> &mut Phase {
-        self.state.automatic.get_or_insert_with(|| Phase::new(SearchSummary::default(), 0, FEWEST_DRAWS))
+        let draws = self.config.tuning.draw_min;
+        self.state.automatic.get_or_insert_with(|| Phase::new(SearchSummary::default(), 0, draws))
     }
 
     /// Whether a budget is spent, or there is nothing left to gain.
@@ -341,7 +312,7 @@ impl Runner<'_> {
         self.shared.draw(&mut evaluator, &self.state.mixture, &phase.counts, (seed, iteration), &phase.kept)?;
         let points = evaluator.evals - self.state.evals;
         (self.state.evals, self.state.dropped) = (evaluator.evals, evaluator.dropped);
-        self.shared.view(&self.state.mixture, &mut self.views, &self.scratch);
+        self.shared.view(&self.state.mixture, &mut self.views, &self.scratch, &self.config.tuning);
         let whole = self.shared.whole();
         if whole.elbo.is_finite() {
             self.state.barren = (0, 0);
@@ -356,8 +327,8 @@ impl Runner<'_> {
         self.state.judge(whole.elbo, whole.se, points, false);
         let reachable = grow::reachable(&self.state).max(whole.elbo);
         if let Some(phase) = &mut self.state.automatic {
-            phase.witnesses.watch(&self.shared, reachable);
-            if self.state.mixture.len() <= FEW_COMPONENTS {
+            phase.witnesses.watch(&self.shared, reachable, &self.config.tuning);
+            if self.state.mixture.len() <= self.config.tuning.draw_reuse_max_components {
                 self.shared.keep(&mut phase.kept);
             } else {
                 phase.kept.clear();
@@ -365,9 +336,11 @@ impl Runner<'_> {
         }
         self.update();
         self.state.iteration += 1;
-        if self.state.iteration > FIRST_STAGE.0 && self.state.mixture.len() > self.config.components {
+        if self.state.iteration > self.config.tuning.stage_first_min
+            && self.state.mixture.len() > self.config.components
+        {
             // Cheap, and a component that has lost its weight would go on drawing points.
-            grow::prune(&mut self.state, usize::MAX, 0.0)?;
+            grow::prune(&mut self.state, usize::MAX, 0.0, &self.config.tuning)?;
         }
         Ok((whole.elbo, whole.se))
     }
@@ -375,9 +348,9 @@ impl Runner<'_> {
     /// Moves every component and the weights; plans the next draws.
     fn update(&mut self) {
         let count = self.state.mixture.len();
-        let (views, scratch) = (&self.views, &self.scratch);
-        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.shape());
-        let served = SERVED * most_draws;
+        let (views, scratch, tuning) = (&self.views, &self.scratch, &self.config.tuning);
+        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.shape(), tuning);
+        let served = tuning.draw_effective_factor * most_draws;
         let Some(phase) = &mut self.state.automatic else { return };
         let settling = phase.settling.is_some();
         phase.settling = phase.settling.map(|left| left.saturating_sub(1));
@@ -386,20 +359,20 @@ impl Runner<'_> {
             if !view.moments.usable {
                 continue;
             }
-            let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + FRESH * (new - old) };
+            let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + tuning.growth_smoothing * (new - old) };
             // Capped, so that what was wrong once is soon forgotten.
-            phase.spread[k] = mix(phase.spread[k], view.spread.min(grow::OUTLYING_SPREAD));
+            phase.spread[k] = mix(phase.spread[k], view.spread.min(tuning.growth_outlying_variance));
             phase.radial[k] = mix(phase.radial[k], view.radial);
             // What the points of others are worth to it need not be drawn again.
             let lent = (view.ess - phase.counts[k] as f64).max(0.0) / if settling { phase.fuller as f64 } else { 1.0 };
-            let base = served.saturating_sub(lent as usize).clamp(FEWEST_DRAWS, most_draws);
+            let base = served.saturating_sub(lent as usize).clamp(tuning.draw_min, most_draws);
             phase.counts[k] = if settling {
                 // Towards the end the bias of few points counts more than their price.
                 base * phase.fuller
             } else if count > 1 {
                 // A heavy component with a noisy value would throw the weights about.
-                let noise = weights[k].exp() * view.noise() / QUIET;
-                base * (noise * noise).ceil().clamp(1.0, MOST_TIMES) as usize
+                let noise = weights[k].exp() * view.noise() / tuning.draw_noise_limit;
+                base * (noise * noise).ceil().clamp(1.0, tuning.draw_noise_max_factor) as usize
             } else {
                 base
             };
@@ -411,12 +384,12 @@ impl Runner<'_> {
         tasks.for_each(|(k, ((component, carried), info))| {
             let view = &views[k];
             *info = if view.moments.usable {
-                advance(component, carried, view, old_log_w[k], settling, scratch)
+                advance(component, carried, view, old_log_w[k], settling.then_some(tuning.settle_shrink), scratch)
             } else {
                 StepInfo::skipped(Skipped::NoPoints)
             };
         });
-        if count > 1 && self.state.iteration >= phase.since + WAIT {
+        if count > 1 && self.state.iteration >= phase.since + tuning.weight_wait {
             self.values.clear();
             self.values
                 .extend(views[..count].iter().map(|v| if v.moments.usable { v.moments.value } else { f64::NAN }));
@@ -424,24 +397,24 @@ impl Runner<'_> {
             // Where nothing can be evaluated there is no mass.
             self.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
             self.new_weights.resize(count, 0.0);
-            let bound = if phase.stage == 0 { FIRST_WEIGHT_BOUND } else { WEIGHT_BOUND };
+            let bound = if phase.stage == 0 { tuning.weight_trust_region_first } else { tuning.weight_trust_region };
             rule::weights::trust_region_step(log_w, &self.values, 1.0, bound, &mut self.new_weights);
         }
     }
 }
 
-/// One component's step within its bound.
+/// One component's step within its bound, which adapts, or shrinks by a factor at the end of a run.
 fn advance(
     component: &mut Gaussian,
     carried: &mut Carried,
     view: &View,
     log_w: f64,
-    settling: bool,
+    shrink: Option<f64>,
     scratch: &ScratchPool,
 ) -> StepInfo {
     let objective = view.moments.value + log_w;
-    if settling {
-        carried.bound = (carried.bound * SHRINK).max(trust_region::LEAST);
+    if let Some(shrink) = shrink {
+        carried.bound = (carried.bound * shrink).max(trust_region::LEAST);
     } else if !carried.objective.is_nan() {
         carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, view.noise());
     }

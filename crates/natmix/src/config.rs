@@ -6,6 +6,7 @@
 //! config.validate().unwrap();
 //! ```
 
+use crate::automatic::Tuning;
 use crate::draws::{DrawPlan, Plan, Radius};
 use crate::error::Error;
 use crate::estimate::{Estimator, Trick};
@@ -92,6 +93,9 @@ pub struct Config {
     pub seed: u64,
     /// Threads; zero means one a core. Never changes a result.
     pub threads: usize,
+    /// Constants of the automatic method; written out only where they were changed.
+    #[serde(skip_serializing_if = "Tuning::is_default")]
+    pub tuning: Tuning,
 }
 
 impl Default for Config {
@@ -134,6 +138,7 @@ impl Config {
             diagnostic_draws: 4_000,
             seed: 0,
             threads: 0,
+            tuning: Tuning::default(),
         };
         method.configure(base)
     }
@@ -219,6 +224,7 @@ impl Config {
         }
         if self.method == Method::Auto {
             self.validate_automatic()?;
+            self.tuning.validate()?;
         }
         Ok(())
     }

@@ -2,19 +2,12 @@
 
 use super::ascent::Summit;
 use super::evaluate::Evaluator;
+use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::{Full, Gaussian, Precision, identity};
 use crate::linalg;
 use crate::target::Shape;
 use crate::workspace::Scratch;
-
-/// Least and largest precision of a start component, in units of the start's own.
-const LEAST: f64 = 1e-2;
-const MOST: f64 = 1e14;
-/// Step of the differences, in standard deviations.
-const DIFFERENCE: f64 = 1e-4;
-/// Dimensions up to which a diagonal is worth one evaluation each; beyond, the climb's own idea of it must do.
-const MOST_DIAGONAL: usize = 512;
 
 /// `None` if no gradient near the summit can be evaluated. Directions that do not bend downwards get the size of their
 /// curvature, and none is much wider than the start.
@@ -23,48 +16,60 @@ pub(crate) fn laplace(
     summit: &Summit,
     sd: &[f64],
     shape: Shape,
+    tuning: &Tuning,
 ) -> Result<Option<Gaussian>, Error> {
     let d = sd.len();
+    let bounded = |precision: f64| bounded(precision, tuning);
     let prec = match shape {
-        Shape::Diag if d > MOST_DIAGONAL => Precision::from_matrix(
+        Shape::Diag if d > tuning.laplace_max_diagonal => Precision::from_matrix(
             d,
             summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v) / (sd * sd)).collect(),
         ),
         _ => {
-            let known =
-                if evaluator.can_afford(d) { differences(evaluator, summit, sd)? } else { Some(seen(summit, sd)) };
+            let known = if evaluator.can_afford(d) {
+                differences(evaluator, summit, sd, tuning.laplace_difference)?
+            } else {
+                Some(seen(summit, sd, tuning))
+            };
             let Some(curvature) = known else { return Ok(None) };
             match shape {
                 Shape::Diag => {
                     let entries = (0..d).map(|i| bounded(curvature[i * (d + 1)]) / (sd[i] * sd[i])).collect();
                     Precision::from_matrix(d, entries)
                 }
-                Shape::Full => full(curvature, sd),
+                Shape::Full => full(curvature, sd, tuning),
             }
         }
     };
     Ok(prec.ok().map(|prec| Gaussian::new(summit.z.clone(), prec)))
 }
 
-fn bounded(precision: f64) -> f64 {
-    if precision.is_nan() { 1.0 } else { precision.abs().clamp(LEAST, MOST) }
+fn bounded(precision: f64, tuning: &Tuning) -> f64 {
+    let Tuning { laplace_min_precision: least, laplace_max_precision: most, .. } = *tuning;
+    if precision.is_nan() { 1.0 } else { precision.abs().clamp(least, most) }
 }
 
 /// The diagonal that the climb has seen, in units of the start's spread: for the end of a budget.
-fn seen(summit: &Summit, sd: &[f64]) -> Vec<f64> {
+fn seen(summit: &Summit, sd: &[f64], tuning: &Tuning) -> Vec<f64> {
     let d = sd.len();
     let mut curvature = vec![0.0; d * d];
     let diagonal = curvature.iter_mut().step_by(d + 1);
-    diagonal.zip(summit.variance.iter().zip(sd)).for_each(|(x, (v, sd))| *x = bounded(sd * sd / v));
+    diagonal.zip(summit.variance.iter().zip(sd)).for_each(|(x, (v, sd))| *x = bounded(sd * sd / v, tuning));
     curvature
 }
 
-/// Minus the Hessian, in units of the start's spread; forward differences, since the gradient at the summit is known.
-fn differences(evaluator: &mut Evaluator<'_>, summit: &Summit, sd: &[f64]) -> Result<Option<Vec<f64>>, Error> {
+/// Minus the Hessian, in units of the start's spread; forward differences with a step in standard deviations, since the
+/// gradient at the summit is known.
+fn differences(
+    evaluator: &mut Evaluator<'_>,
+    summit: &Summit,
+    sd: &[f64],
+    step: f64,
+) -> Result<Option<Vec<f64>>, Error> {
     let d = sd.len();
     let mut z: Vec<f64> = summit.z.repeat(d);
     for i in 0..d {
-        z[i * d + i] += DIFFERENCE * summit.variance[i].sqrt().min(sd[i]);
+        z[i * d + i] += step * summit.variance[i].sqrt().min(sd[i]);
     }
     let (mut log_p, mut grad) = (vec![0.0; d], vec![0.0; d * d]);
     evaluator.evaluate(&z, &mut log_p, &mut grad)?;
@@ -79,7 +84,7 @@ fn differences(evaluator: &mut Evaluator<'_>, summit: &Summit, sd: &[f64]) -> Re
     Ok(curvature.iter().all(|x| x.is_finite()).then_some(curvature))
 }
 
-fn full(curvature: Vec<f64>, sd: &[f64]) -> Result<Precision, usize> {
+fn full(curvature: Vec<f64>, sd: &[f64], tuning: &Tuning) -> Result<Precision, usize> {
     let d = sd.len();
     let (mut values, mut vectors) = (vec![0.0; d], vec![0.0; d * d]);
     if !linalg::symmetric_eigen(&mut values, &mut vectors, &curvature, d, &mut Scratch::default().memory) {
@@ -89,7 +94,7 @@ fn full(curvature: Vec<f64>, sd: &[f64]) -> Result<Precision, usize> {
         .chunks_exact(d)
         .zip(&values)
         .flat_map(|(vector, value)| {
-            let root = bounded(*value).sqrt();
+            let root = bounded(*value, tuning).sqrt();
             vector.iter().zip(sd).map(move |(x, sd)| root * x / sd)
         })
         .collect();

@@ -1,41 +1,16 @@
 //! What comes next: components at missed points, splits, or the end.
 
 use super::evaluate::Evaluator;
-use super::grow::{self, MOST_SPREAD};
-use super::{FEW_COMPONENTS, FIRST_STAGE, Runner, SETTLING, budget, most_components};
+use super::{Runner, budget, grow, most_components};
 use crate::error::Error;
 use crate::state::spread_out;
 use crate::stop::History;
-
-/// Iterations that a split should have left: wanted, and fewest.
-const ITERATIONS: u64 = 80;
-const FEWEST_ITERATIONS: u64 = 30;
-/// Points a component and iteration that plans count with.
-const PLANNED_DRAWS: u64 = 11;
-/// Share of the tolerance above which a misfit is worth a split: two modes that overlap and share one component cost little.
-const GROW_AT: f64 = 0.25;
-/// Fewest components that a split adds.
-const LEAST_MORE: f64 = 3.0;
-/// Components that a split may add for each tolerance of misfit.
-const A_TOLERANCE: f64 = 4.0;
-/// Share of the tolerance that may be lost by deleting light components to make room.
-const SPENT: f64 = 0.25;
-/// Times as many components after a split where no budget says how many.
-const GROWTH: usize = 4;
-const LEAST_GROWTH: usize = 16;
-/// Share of the budget that the settling at the end may take: its iterations draw twice as many points where that allows it,
-/// and more where there are few components.
-const SETTLING_SHARE: f64 = 0.25;
-/// Tolerances of expected gain at which a run counts as rested when its evaluations are spent.
-const NEAR_REST: f64 = 5.0;
-/// Rounds of components at missed points: each costs a stage.
-const MOST_ROUNDS: u64 = 4;
 
 impl Runner<'_> {
     /// Splits components, or begins to settle, if it is time.
     pub fn plan(&mut self) -> Result<(), Error> {
         let (tolerance, fixed, budget) = (self.config.tolerance, self.config.components, budget(&self.config));
-        let most = most_components(&self.config);
+        let (most, tuning) = (most_components(&self.config), &self.config.tuning);
         let (iteration, evals, count) = (self.state.iteration, self.state.evals, self.state.mixture.len());
         let history = &self.state.history;
         let Some(phase) = &self.state.automatic else { return Ok(()) };
@@ -45,17 +20,20 @@ impl Runner<'_> {
         let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
         let age = iteration - phase.since;
         // More points for the last iterations, but not more than a share of the budget.
-        let affordable = budget.map_or(f64::INFINITY, |most| SETTLING_SHARE * most as f64 / (SETTLING * next) as f64);
-        let fuller = (FEW_COMPONENTS / count).max(2).min(affordable as usize).max(1);
+        let settling = tuning.settle_iterations * next;
+        let affordable = budget.map_or(f64::INFINITY, |most| tuning.settle_share * most as f64 / settling as f64);
+        let factor = (tuning.settle_total_factor / count).max(tuning.settle_min_factor);
+        let fuller = factor.min(affordable as usize).max(1);
         // Where a budget was given, it is used as long as there is anything to gain beyond the noise.
         let strict = fixed == 0 && budget.is_some();
         let at_rest = if strict { history.at_rest(tolerance) } else { history.converged(tolerance) };
         let first = phase.stage == 0 && count != fixed;
-        let over = first && (age >= FIRST_STAGE.1 || age >= FIRST_STAGE.0 && history.settled(tolerance));
+        let enough = age >= tuning.stage_first_min && history.settled(tolerance);
+        let over = first && (age >= tuning.stage_first_max || enough);
         if at_rest || over {
             if count > fixed {
-                grow::merge(&mut self.state)?;
-                grow::prune(&mut self.state, most, 0.0)?;
+                grow::merge(&mut self.state, tuning.merge_max_kl)?;
+                grow::prune(&mut self.state, most, 0.0, tuning)?;
             }
             if fixed == 0 && self.add_missed()? || self.split(evals)? {
                 return Ok(());
@@ -64,8 +42,8 @@ impl Runner<'_> {
             if at_rest || self.misfit() < tolerance {
                 self.settle(fuller, true);
             }
-        } else if budget.is_some_and(|most| evals + SETTLING * next * fuller as u64 > most) {
-            let rested = history.converged(NEAR_REST * tolerance);
+        } else if budget.is_some_and(|most| evals + settling * fuller as u64 > most) {
+            let rested = history.converged(tuning.settle_near_convergence * tolerance);
             if fixed > count && self.split(evals)? {
                 return Ok(());
             }
@@ -83,16 +61,17 @@ impl Runner<'_> {
     }
 
     fn settle(&mut self, fuller: usize, rested: bool) {
+        let iterations = self.config.tuning.settle_iterations;
         let phase = self.phase();
-        (phase.settling, phase.fuller, phase.rested) = (Some(SETTLING), fuller, rested);
+        (phase.settling, phase.fuller, phase.rested) = (Some(iterations), fuller, rested);
         phase.counts.iter_mut().for_each(|count| *count *= fuller);
     }
 
     /// Half the variance of the residual: for small misfits, what is still to gain.
     fn misfit(&self) -> f64 {
         let Some(phase) = &self.state.automatic else { return f64::INFINITY };
-        let weights = grow::lasting_weights(&self.state);
-        weights.iter().zip(&phase.spread).map(|(w, spread)| 0.5 * w * spread.min(MOST_SPREAD)).sum()
+        let (weights, most) = (grow::lasting_weights(&self.state), self.config.tuning.growth_max_variance);
+        weights.iter().zip(&phase.spread).map(|(w, spread)| 0.5 * w * spread.min(most)).sum()
     }
 
     /// Splits components if there is something to gain and the budget allows it.
@@ -102,25 +81,28 @@ impl Runner<'_> {
         let most = most_components(&self.config);
         let now = self.state.history.recent().map_or(f64::NEG_INFINITY, |(elbo, _)| elbo);
         let misfit = self.misfit();
-        let phase = self.phase();
-        let worthwhile = phase.stage < 2 || now - phase.before > 2.0 * tolerance;
-        if misfit.is_nan() || fixed == 0 && (misfit < GROW_AT * tolerance || !worthwhile) || fixed > 0 && count >= fixed
-        {
+        let tuning = &self.config.tuning;
+        let Some(phase) = &self.state.automatic else { return Ok(false) };
+        let gained = now - phase.before > tuning.growth_min_gain * tolerance;
+        let worthwhile =
+            misfit >= tuning.growth_min_misfit * tolerance && (phase.stage < tuning.growth_free_stages || gained);
+        if misfit.is_nan() || fixed == 0 && !worthwhile || fixed > 0 && count >= fixed {
             return Ok(false);
         }
         if 2 * count > most {
             // Little room is left: the lightest make some.
-            grow::prune(&mut self.state, most, SPENT * tolerance)?;
+            grow::prune(&mut self.state, most, tuning.growth_prune_share * tolerance, tuning)?;
         }
         let count = self.state.mixture.len();
-        let useful = count + (A_TOLERANCE * misfit / tolerance).max(LEAST_MORE).min(most as f64) as usize;
+        let added = (tuning.growth_per_tolerance * misfit / tolerance).max(tuning.growth_min_added);
+        let useful = count + added.min(most as f64) as usize;
         let wanted = match (fixed, budget(&self.config)) {
             (0, Some(budget)) => {
-                let left = budget.saturating_sub(evals) / PLANNED_DRAWS;
-                let few = (left / FEWEST_ITERATIONS).min(2 * count as u64);
-                ((left / ITERATIONS).max(few) as usize).min(useful)
+                let left = budget.saturating_sub(evals) / tuning.growth_planned_draws;
+                let few = (left / tuning.growth_min_iterations).min(2 * count as u64);
+                ((left / tuning.growth_iterations).max(few) as usize).min(useful)
             }
-            (0, None) => (GROWTH * count).max(LEAST_GROWTH).min(useful),
+            (0, None) => (tuning.growth_factor * count).max(tuning.growth_min_components).min(useful),
             (fixed, _) => fixed,
         };
         let wanted = wanted.min(most);
@@ -146,13 +128,14 @@ impl Runner<'_> {
         let Some((elbo, _)) = self.state.history.recent() else { return Ok(false) };
         let elbo = elbo.max(grow::reachable(&self.state));
         let (_, sd) = spread_out(&self.config, self.state.mixture.dim())?;
-        let most = most_components(&self.config);
+        let (most, tuning) = (most_components(&self.config), &self.config.tuning);
         let Some(phase) = &mut self.state.automatic else { return Ok(false) };
         let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
         // So much must be left for what is added to find its shape.
-        let most_evals = budget(&self.config).map_or(u64::MAX, |most| most.saturating_sub(FEWEST_ITERATIONS * next));
+        let needed = tuning.growth_min_iterations * next;
+        let most_evals = budget(&self.config).map_or(u64::MAX, |most| most.saturating_sub(needed));
         if phase.search.log_concave
-            || phase.rounds >= MOST_ROUNDS
+            || phase.rounds >= tuning.missed_max_rounds
             || self.state.mixture.len() >= most
             || self.state.evals >= most_evals
         {
@@ -164,14 +147,14 @@ impl Runner<'_> {
             ..Evaluator::new(self.target, &self.scratch, (self.state.evals, self.state.dropped), &mut always)
         };
         let mut missed =
-            phase.witnesses.missed(&mut evaluator, &self.state.mixture, elbo, &sd, self.config.tolerance)?;
+            phase.witnesses.missed(&mut evaluator, &self.state.mixture, elbo, &sd, self.config.tolerance, tuning)?;
         (self.state.evals, self.state.dropped) = (evaluator.evals, evaluator.dropped);
         missed.truncate(most - self.state.mixture.len());
         if missed.is_empty() {
             return Ok(false);
         }
         phase.rounds += 1;
-        grow::add(&mut self.state, missed)?;
+        grow::add(&mut self.state, missed, tuning.growth_child_trust_region)?;
         self.start_stage();
         Ok(true)
     }
