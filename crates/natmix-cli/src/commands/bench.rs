@@ -7,12 +7,15 @@
 mod reach;
 mod rows;
 mod truth;
+mod vary;
 
 use crate::args::BenchArgs;
+use crate::problem::Problem;
 use crate::settings::{Settings, as_option};
 use crate::{folder, memory};
 use anyhow::{Context, Result, bail};
 use natmix::Fit;
+use natmix::automatic::Tuning;
 use natmix::family::Mixture;
 use reach::Reach;
 use rows::{ROWS, Row};
@@ -75,10 +78,11 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let named = args.targets.is_empty() || args.targets.iter().any(|name| name == row.target);
         named && args.max_evals.is_none_or(|most| row.evals <= most)
     };
-    let mut outcomes = Vec::new();
-    for row in ROWS.iter().filter(wanted) {
-        outcomes.push(run_row(row, &data, args)?);
+    let chosen = ROWS.iter().filter(wanted);
+    if !args.vary.is_empty() {
+        return vary::run(&chosen.map(|row| Loaded::new(row, &data)).collect::<Result<Vec<_>>>()?, args);
     }
+    let outcomes = chosen.map(|row| run_row(&Loaded::new(row, &data)?, args)).collect::<Result<Vec<_>>>()?;
     let failed = outcomes.iter().filter(|outcome| !outcome.passed && !outcome.aim).count();
     if args.json {
         folder::print(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?;
@@ -86,27 +90,35 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn run_row(row: &Row, data: &Path, args: &BenchArgs) -> Result<Outcome> {
-    let (settings, problem) = row.load(data)?;
-    let target = problem.target();
-    let modes = true_modes(settings.spec.as_deref())?;
-    let say = |text: String| if args.json { Ok(()) } else { folder::print(&text) };
-    say(row.title())?;
-    let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
-    for seed in 1..=args.seeds {
-        let settings = Settings { seed, threads: args.threads, ..settings.clone() };
-        let mut config = settings.engine(&problem.about()).map_err(as_option)?;
+/// A row that is ready to be fitted.
+struct Loaded {
+    row: &'static Row,
+    settings: Settings,
+    problem: Problem,
+    modes: Option<Mixture>,
+}
+
+impl Loaded {
+    fn new(row: &'static Row, data: &Path) -> Result<Self> {
+        let (settings, problem) = row.load(data)?;
+        let modes = true_modes(settings.spec.as_deref())?;
+        Ok(Self { row, settings, problem, modes })
+    }
+
+    /// One fit with its ELBO from `draws` further draws, its mixture, and the memory of the whole process while fitting.
+    fn fit(&self, seed: u64, threads: usize, tuning: &Tuning, draws: usize) -> Result<(Run, Mixture, Option<u64>)> {
+        let target = self.problem.target();
+        let settings = Settings { seed, threads, ..self.settings.clone() };
+        let mut config = settings.engine(&self.problem.about()).map_err(as_option)?;
         config.diagnostic_draws = 0;
-        let mut reach = Reach::new(row.at_least.unwrap_or(f64::INFINITY));
+        config.tuning = tuning.clone();
+        let mut reach = Reach::new(self.row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();
         let fitted = Fit::new(target, config).observe(&mut reach).run()?;
-        peak = peak.max(memory::peak());
-        let measured = natmix::diagnose(target, &fitted.mixture, MEASURING_DRAWS, MEASURING_SEED)?;
-        if seed == 1 {
-            log_evidence = quadrature(target, &fitted.mixture)?;
-        }
-        let modes_found = modes.as_ref().map(|modes| found(modes, &fitted.mixture));
-        let all_found = modes.as_ref().is_none_or(|modes| modes_found == Some(modes.len()));
+        let peak = memory::peak();
+        let measured = natmix::diagnose(target, &fitted.mixture, draws, MEASURING_SEED)?;
+        let modes_found = self.modes.as_ref().map(|modes| found(modes, &fitted.mixture));
+        let all_found = self.modes.as_ref().is_none_or(|modes| modes_found == Some(modes.len()));
         let run = Run {
             seed,
             elbo: measured.elbo.mean,
@@ -117,8 +129,23 @@ fn run_row(row: &Row, data: &Path, args: &BenchArgs) -> Result<Outcome> {
             evals_to_mark: reach.reached.map(|at| at.0),
             seconds_to_mark: reach.reached.map(|at| at.1),
             modes_found,
-            passed: row.at_least.is_none_or(|least| measured.elbo.mean >= least) && all_found,
+            passed: self.row.at_least.is_none_or(|least| measured.elbo.mean >= least) && all_found,
         };
+        Ok((run, fitted.mixture, peak))
+    }
+}
+
+fn run_row(loaded: &Loaded, args: &BenchArgs) -> Result<Outcome> {
+    let Loaded { row, problem, modes, .. } = loaded;
+    let say = |text: String| if args.json { Ok(()) } else { folder::print(&text) };
+    say(row.title())?;
+    let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
+    for seed in 1..=args.seeds {
+        let (run, mixture, bytes) = loaded.fit(seed, args.threads, &Tuning::default(), MEASURING_DRAWS)?;
+        peak = peak.max(bytes);
+        if seed == 1 {
+            log_evidence = quadrature(problem.target(), &mixture)?;
+        }
         say(run.line(modes.as_ref().map(Mixture::len)))?;
         runs.push(run);
     }
@@ -129,7 +156,7 @@ fn run_row(row: &Row, data: &Path, args: &BenchArgs) -> Result<Outcome> {
         components: (row.components > 0).then_some(row.components),
         at_least: row.at_least,
         aim: row.aim,
-        modes: modes.map(|modes| modes.len()),
+        modes: modes.as_ref().map(Mixture::len),
         passed,
         log_evidence,
         peak_bytes: peak,
