@@ -93,7 +93,11 @@ pub struct BenchArgs {
     /// Seeds 1 to N
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
-    /// Threads; never changes a result [default: one a core]
+    /// Also fit with other values of a constant of the automatic method, and show the change; all: each constant in turn at
+    /// half and at twice its value
+    #[arg(long, value_name = "NAME=A,...|all")]
+    pub vary: Vec<String>,
+    /// Threads; never changes a result [default: one per core]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub threads: usize,
     /// Print JSON

@@ -8,11 +8,18 @@ mod reach;
 mod rows;
 mod specs;
 mod truth;
+mod vary;
+
+pub use vary::{Effects, vary};
 
 use anyhow::{Result, bail};
 use natmix::Fit;
+use natmix::automatic::Tuning;
+use natmix::config::StrategyConfig;
 use natmix::family::Mixture;
 use natmix_app::memory;
+use natmix_app::problem::Problem;
+use natmix_app::settings::Settings;
 use reach::Reach;
 use rows::{BenchRow, ROWS};
 use serde::Serialize;
@@ -74,8 +81,20 @@ pub struct BenchOptions {
     pub threads: usize,
 }
 
+/// What hears of each fit as it is done.
+type Say<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+
 /// Runs every row that is asked for; `say` hears of each fit as it is done.
-pub fn run(args: &BenchOptions, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<Vec<RowOutcome>> {
+pub fn run(args: &BenchOptions, say: Say<'_>) -> Result<Vec<RowOutcome>> {
+    let mut outcomes = Vec::new();
+    for row in chosen(args, say)? {
+        outcomes.push(run_row(&LoadedRow::new(row, args)?, args, say)?);
+    }
+    Ok(outcomes)
+}
+
+/// The rows that are asked for.
+fn chosen(args: &BenchOptions, say: Say<'_>) -> Result<Vec<&'static BenchRow>> {
     if let Some(unknown) = args.targets.iter().find(|name| ROWS.iter().all(|row| row.target != **name)) {
         let mut names: Vec<&str> = ROWS.iter().map(|row| row.target).collect();
         names.dedup();
@@ -85,7 +104,7 @@ pub fn run(args: &BenchOptions, say: &mut dyn FnMut(&str) -> Result<()>) -> Resu
         let named = args.targets.is_empty() || args.targets.iter().any(|name| name == row.target);
         named && args.max_evals.is_none_or(|most| row.evals <= most)
     };
-    let mut outcomes = Vec::new();
+    let mut rows = Vec::new();
     for row in ROWS.iter().filter(wanted) {
         // Asked for by name, a row without its table is an error.
         if let (Some(table), None, true) = (row.table(), &args.data, args.targets.is_empty()) {
@@ -95,31 +114,41 @@ pub fn run(args: &BenchOptions, say: &mut dyn FnMut(&str) -> Result<()>) -> Resu
             ))?;
             continue;
         }
-        outcomes.push(run_row(row, args, say)?);
+        rows.push(row);
     }
-    Ok(outcomes)
+    Ok(rows)
 }
 
-fn run_row(row: &BenchRow, args: &BenchOptions, say: &mut dyn FnMut(&str) -> Result<()>) -> Result<RowOutcome> {
-    let (settings, problem) = row.load(args.data.as_deref())?;
-    let target = problem.target()?;
-    let modes = true_modes(row.target)?;
-    say(&row.title())?;
-    let (mut runs, mut log_evidence, mut peak) = (Vec::<SeedRun>::new(), None, None);
-    for seed in 1..=args.seeds {
-        let mut config = settings.config(&problem.about()?)?;
-        (config.seed, config.threads) = (seed, args.threads);
+/// A row that is ready to be fitted.
+struct LoadedRow {
+    row: &'static BenchRow,
+    settings: Settings,
+    problem: Problem,
+    modes: Option<Mixture>,
+}
+
+impl LoadedRow {
+    fn new(row: &'static BenchRow, args: &BenchOptions) -> Result<Self> {
+        let (settings, problem) = row.load(args.data.as_deref())?;
+        Ok(Self { row, settings, problem, modes: true_modes(row.target)? })
+    }
+
+    /// One fit with its ELBO from `draws` further draws, its mixture, and the memory of the whole process while fitting.
+    fn fit(&self, seed: u64, threads: usize, tuning: &Tuning, draws: usize) -> Result<(SeedRun, Mixture, Option<u64>)> {
+        let target = self.problem.target()?;
+        let mut config = self.settings.config(&self.problem.about()?)?;
+        (config.seed, config.threads) = (seed, threads);
         config.diagnostic_draws = 0;
-        let mut reach = Reach::new(row.at_least.unwrap_or(f64::INFINITY));
+        if let StrategyConfig::Automatic(automatic) = &mut config.strategy {
+            automatic.tuning = tuning.clone();
+        }
+        let mut reach = Reach::new(self.row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();
         let fitted = Fit::new(target, config).observe(&mut reach).run()?;
-        peak = peak.max(memory::peak());
-        let measured = natmix::diagnose(target, &fitted.mixture, MEASURING_DRAWS, MEASURING_SEED)?;
-        if seed == 1 {
-            log_evidence = quadrature(target, &fitted.mixture)?;
-        }
-        let modes_found = modes.as_ref().map(|modes| found(modes, &fitted.mixture));
-        let all_found = modes.as_ref().is_none_or(|modes| modes_found == Some(modes.len()));
+        let peak = memory::peak();
+        let measured = natmix::diagnose(target, &fitted.mixture, draws, MEASURING_SEED)?;
+        let modes_found = self.modes.as_ref().map(|modes| found(modes, &fitted.mixture));
+        let all_found = self.modes.as_ref().is_none_or(|modes| modes_found == Some(modes.len()));
         let run = SeedRun {
             seed,
             elbo: measured.elbo.mean,
@@ -130,8 +159,22 @@ fn run_row(row: &BenchRow, args: &BenchOptions, say: &mut dyn FnMut(&str) -> Res
             evals_to_mark: reach.reached.map(|at| at.0),
             seconds_to_mark: reach.reached.map(|at| at.1),
             modes_found,
-            passed: row.at_least.is_none_or(|least| measured.elbo.mean >= least) && all_found,
+            passed: self.row.at_least.is_none_or(|least| measured.elbo.mean >= least) && all_found,
         };
+        Ok((run, fitted.mixture, peak))
+    }
+}
+
+fn run_row(loaded: &LoadedRow, args: &BenchOptions, say: Say<'_>) -> Result<RowOutcome> {
+    let LoadedRow { row, problem, modes, .. } = loaded;
+    say(&row.title())?;
+    let (mut runs, mut log_evidence, mut peak) = (Vec::<SeedRun>::new(), None, None);
+    for seed in 1..=args.seeds {
+        let (run, mixture, bytes) = loaded.fit(seed, args.threads, &Tuning::default(), MEASURING_DRAWS)?;
+        peak = peak.max(bytes);
+        if seed == 1 {
+            log_evidence = quadrature(problem.target()?, &mixture)?;
+        }
         say(&run.line(modes.as_ref().map(Mixture::len)))?;
         runs.push(run);
     }
@@ -142,7 +185,7 @@ fn run_row(row: &BenchRow, args: &BenchOptions, say: &mut dyn FnMut(&str) -> Res
         components: (row.components > 0).then_some(row.components),
         at_least: row.at_least,
         aim: row.aim,
-        modes: modes.map(|modes| modes.len()),
+        modes: modes.as_ref().map(Mixture::len),
         passed,
         log_evidence,
         peak_bytes: peak,

@@ -29,6 +29,7 @@ pub use or_auto::{OrAuto, PerCoordinate, in_words, parse};
 pub use overrides::{About, Overrides};
 pub use parts::{Parts, Source};
 
+use crate::automatic::Tuning;
 use crate::error::Error;
 use crate::family::CovarianceKind;
 use crate::method::Method;
@@ -87,11 +88,14 @@ pub struct Automatic {
     pub components: OrAuto<usize>,
     /// First KL bound of a component's steps; each adapts its own.
     pub trust_region: f64,
+    /// Constants of the method; written out only where they were changed.
+    #[serde(skip_serializing_if = "Tuning::is_default")]
+    pub tuning: Tuning,
 }
 
 impl Default for Automatic {
     fn default() -> Self {
-        Self { components: OrAuto::Auto, trust_region: 1.0 }
+        Self { components: OrAuto::Auto, trust_region: 1.0, tuning: Tuning::default() }
     }
 }
 
@@ -228,13 +232,19 @@ impl Config {
             at_least_one("components", count as u64)?;
             at_most("components", count)?;
         }
-        if let Some(parts) = self.parts() {
-            parts.validate()?;
-            if parts.rule == Rule::Momentum && self.covariance != CovarianceKind::Diag {
-                return fail("rule", "must not be momentum with full covariances (set `covariance` to diag)".into());
+        match &self.strategy {
+            StrategyConfig::Automatic(automatic) => automatic.tuning.validate(),
+            StrategyConfig::Parts(parts) => {
+                parts.validate()?;
+                if parts.rule == Rule::Momentum && self.covariance != CovarianceKind::Diag {
+                    return fail(
+                        "rule",
+                        "must not be momentum with full covariances (set `covariance` to diag)".into(),
+                    );
+                }
+                Ok(())
             }
         }
-        Ok(())
     }
 }
 

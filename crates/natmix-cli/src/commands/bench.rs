@@ -17,6 +17,11 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         threads: args.threads,
     };
     let mut say = |text: &str| if args.json { Ok(()) } else { output::print(text) };
+    if !args.vary.is_empty() {
+        let effects = bench::vary(&options, &args.vary, &mut say).map_err(named)?;
+        output::print(&if args.json { serde_json::to_string_pretty(&effects)? + "\n" } else { effects.to_string() })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let outcomes = bench::run(&options, &mut say).map_err(named)?;
     if args.json {
         output::print(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?;

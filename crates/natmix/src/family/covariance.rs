@@ -58,7 +58,7 @@ pub trait Covariance: std::fmt::Debug + Send + Sync {
 
     /// From minus the Hessian at a mode, in units of `sd`: `d * d` entries, or its diagonal alone where the kind consumes no
     /// more. `bounded` makes a precision of any eigenvalue. Fails with the pivot at which it is not positive definite.
-    fn from_curvature(curvature: &[f64], sd: &[f64], bounded: fn(f64) -> f64) -> Result<Self, usize>
+    fn from_curvature(curvature: &[f64], sd: &[f64], bounded: &dyn Fn(f64) -> f64) -> Result<Self, usize>
     where
         Self: Sized;
 
@@ -232,7 +232,7 @@ macro_rules! kinds {
                 self,
                 curvature: &[f64],
                 sd: &[f64],
-                bounded: fn(f64) -> f64,
+                bounded: &dyn Fn(f64) -> f64,
             ) -> Result<AnyCovariance, usize> {
                 match self { $($(#[$only])* Self::$kind => $kind::from_curvature(curvature, sd, bounded).map(Into::into),)* }
             }

@@ -21,8 +21,10 @@ mod search;
 mod shared;
 mod stages;
 mod state;
+mod tuning;
 
 pub use search::SearchSummary;
+pub use tuning::Tuning;
 
 use super::record::Estimated;
 use super::start::{check_start, precision_from_sd, spread_out};
@@ -44,49 +46,16 @@ use serde_json::Value;
 use shared::Shared;
 use state::{Carried, State};
 
-/// Most components, unless told; twice as many where the budget has this many evaluations for each of them.
-pub const MOST_COMPONENTS: usize = 128;
-const EVALS_A_COMPONENT: u64 = 4000;
-/// Share of the budget that the search may spend, and its limit where there is no budget.
-const SEARCH_SHARE: f64 = 0.2;
-const SEARCH_EVALS: u64 = 100_000;
-/// Modes with less than this share of the heaviest one's mass (by Laplace's estimate) are left out: exp(-30).
-const NEGLIGIBLE: f64 = -30.0;
-/// Fewest points a component draws.
-const FEWEST_DRAWS: usize = 10;
-/// Times as many effective points as it draws itself that a component should have where others can lend them.
-const SERVED: usize = 3;
-/// Standard error of a component's value, times its weight, above which it draws more, and how many times as much.
-const QUIET: f64 = 0.1;
-const MOST_TIMES: f64 = 4.0;
-/// Points of a component with a diagonal covariance.
-const DIAGONAL_DRAWS: usize = 16;
-/// First weight of the start distribution as a component.
-const START_WEIGHT: f64 = 0.05;
-/// Iterations of a stage before the weights move: a component must not lose its weight before it has found its shape.
-const WAIT: u64 = 8;
-/// KL bounds of the weights: while the modes settle, and after the first split.
-const FIRST_WEIGHT_BOUND: f64 = 0.1;
-const WEIGHT_BOUND: f64 = 0.03;
-/// Iterations of the first stage: fewest and most.
-const FIRST_STAGE: (u64, u64) = (12, 30);
-/// Iterations at the end in which the bounds shrink, and by how much each.
-const SETTLING: u64 = 16;
-const SHRINK: f64 = 0.8;
-/// Up to so many components the points of the iteration before serve once more: there every point counts. With many
-/// components that lend each other points it is no gain, at twice the time.
-const FEW_COMPONENTS: usize = 8;
-/// Share of the newest value in running means.
-const FRESH: f64 = 0.3;
 /// Evaluations where neither evaluations nor seconds are limited.
 pub const DEFAULT_EVALS: u64 = 100_000;
 
 /// Points of a component that no other serves.
-fn own_draws(dim: usize, shape: CurvatureShape) -> usize {
-    match shape {
-        CurvatureShape::Full => (5 + dim / 2).max(FEWEST_DRAWS),
-        CurvatureShape::Diag => DIAGONAL_DRAWS,
-    }
+fn own_draws(dim: usize, shape: CurvatureShape, tuning: &Tuning) -> usize {
+    let draws = match shape {
+        CurvatureShape::Full => tuning.draw_base + (tuning.draw_per_dimension * dim as f64) as usize,
+        CurvatureShape::Diag => tuning.draw_diagonal,
+    };
+    draws.max(tuning.draw_min)
 }
 
 /// The budget of evaluations, if there is one.
@@ -95,15 +64,16 @@ fn budget(config: &Config) -> Option<u64> {
 }
 
 /// The number of components that was asked for; zero if it is to be found.
-fn fixed_components(config: &Config) -> usize {
-    config.components().given().unwrap_or(0)
+fn fixed_components(settings: &Automatic) -> usize {
+    settings.components.given().unwrap_or(0)
 }
 
-/// Most components that `config` allows.
-fn most_components(config: &Config) -> usize {
-    let affordable = (budget(config).unwrap_or(0) / EVALS_A_COMPONENT) as usize;
-    match fixed_components(config) {
-        0 => affordable.clamp(MOST_COMPONENTS, 2 * MOST_COMPONENTS),
+/// Most components that the settings allow.
+fn most_components(config: &Config, settings: &Automatic) -> usize {
+    let Tuning { max_components: most, max_components_evals: evals, .. } = settings.tuning;
+    let affordable = (budget(config).unwrap_or(0) / evals) as usize;
+    match fixed_components(settings) {
+        0 => affordable.clamp(most, 2 * most),
         fixed => fixed,
     }
 }
@@ -167,7 +137,7 @@ impl StrategyKind for AutomaticKind<'_> {
 
 /// A state around a first mixture.
 fn first_state(mixture: Mixture, search: SearchSummary, settings: &Automatic) -> State {
-    let draws = own_draws(mixture.dim(), mixture.curvature_shape());
+    let draws = own_draws(mixture.dim(), mixture.curvature_shape(), &settings.tuning);
     State::new(mixture, search, settings.trust_region, draws)
 }
 
@@ -207,28 +177,28 @@ impl AutomaticStrategy {
 
     /// Searches for modes and makes a mixture of them.
     fn search(&mut self, tools: &mut Tools<'_>) -> Result<(), Error> {
-        let config = &self.config;
+        let (config, tuning) = (&self.config, &self.settings.tuning);
         let (centre, sd) = spread_out(config, tools.evaluator.dim())?;
         let budget = budget(config);
-        let limit = budget.map_or(SEARCH_EVALS, |most| (SEARCH_SHARE * most as f64) as u64);
+        let limit = budget.map_or(tuning.search_max_evals, |most| (tuning.search_share * most as f64) as u64);
         let most_evals = budget.unwrap_or(u64::MAX);
         let mut evaluator =
             LimitedEvaluator { limit, most_evals, ..LimitedEvaluator::new(tools, &mut self.work.batch) };
-        let most = most_components(config);
+        let most = most_components(config, &self.settings);
         let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
-        let search = Search::run(&mut evaluator, from, config.covariance, 2 * MOST_COMPONENTS)?;
+        let search = Search::run(&mut evaluator, from, config.covariance, tuning)?;
         let mut modes: Vec<&Found> = search.modes.iter().collect();
         modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
         let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
-        modes.retain(|mode| mode.log_mass() - heaviest > NEGLIGIBLE);
-        modes.truncate(most.max(1).max(MOST_COMPONENTS.min(modes.len())));
+        modes.retain(|mode| mode.log_mass() - heaviest > tuning.search_min_log_mass);
+        modes.truncate(most.max(1).max(tuning.max_components.min(modes.len())));
         let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
         let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
         let summary = search.summary();
-        if !(summary.log_concave || search.is_parabola()) || components.is_empty() {
+        if !(summary.log_concave || search.is_parabola(tuning)) || components.is_empty() {
             // The start itself, in case that narrow peaks lie far from the mass.
             components.push(start_component(config, centre.len())?);
-            masses.push(START_WEIGHT * masses.iter().sum::<f64>().max(1.0));
+            masses.push(tuning.start_weight * masses.iter().sum::<f64>().max(1.0));
         }
         self.state = first_state(Mixture::new(&masses, components)?, summary, &self.settings);
         // A single mode has the single component.
@@ -244,17 +214,17 @@ impl AutomaticStrategy {
 
     /// Draws points and estimates the moments of every component; returns the ELBO and its standard error.
     fn estimate(&mut self, tools: &mut Tools<'_>) -> Result<(f64, f64), Error> {
-        let (state, work) = (&mut self.state, &mut self.work);
+        let (state, work, tuning) = (&mut self.state, &mut self.work, &self.settings.tuning);
         let (key, before) = ((self.config.seed, tools.iteration), tools.evaluator.spent().evals);
         let mut evaluator = LimitedEvaluator::new(tools, &mut work.batch);
         work.shared.draw(&mut evaluator, &state.mixture, &state.phase.counts, key, &state.phase.kept)?;
         let points = evaluator.evals() - before;
-        work.shared.view(&state.mixture, &mut work.views, tools.scratch);
+        work.shared.view(&state.mixture, &mut work.views, tools.scratch, tuning);
         let shared::Whole { elbo, se } = work.shared.whole();
         state.record.enter(&state.mixture, Estimated { elbo, se, points, minibatch: false })?;
         let reachable = grow::reachable(state).max(elbo);
-        state.phase.witnesses.watch(&work.shared, reachable);
-        if state.mixture.len() <= FEW_COMPONENTS {
+        state.phase.witnesses.watch(&work.shared, reachable, tuning);
+        if state.mixture.len() <= tuning.draw_reuse_max_components {
             work.shared.keep(&mut state.phase.kept);
         } else {
             state.phase.kept.clear();
@@ -266,9 +236,9 @@ impl AutomaticStrategy {
     fn update(&mut self, iteration: u64, scratch: &ScratchPool) {
         let count = self.state.mixture.len();
         let work = &mut self.work;
-        let views = &work.views;
-        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.curvature_shape());
-        let served = SERVED * most_draws;
+        let (views, tuning) = (&work.views, &self.settings.tuning);
+        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.curvature_shape(), tuning);
+        let served = tuning.draw_effective_factor * most_draws;
         let phase = &mut self.state.phase;
         let settling = phase.settling.is_some();
         phase.settling = phase.settling.map(|left| left.saturating_sub(1));
@@ -277,20 +247,20 @@ impl AutomaticStrategy {
             if !view.moments.usable {
                 continue;
             }
-            let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + FRESH * (new - old) };
+            let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + tuning.growth_smoothing * (new - old) };
             // Capped, so that what was wrong once is soon forgotten.
-            phase.spread[k] = mix(phase.spread[k], view.spread.min(grow::OUTLYING_SPREAD));
+            phase.spread[k] = mix(phase.spread[k], view.spread.min(tuning.growth_outlying_variance));
             phase.radial[k] = mix(phase.radial[k], view.radial);
             // What the points of others are worth to it need not be drawn again.
             let lent = (view.ess - phase.counts[k] as f64).max(0.0) / if settling { phase.fuller as f64 } else { 1.0 };
-            let base = served.saturating_sub(lent as usize).clamp(FEWEST_DRAWS, most_draws);
+            let base = served.saturating_sub(lent as usize).clamp(tuning.draw_min, most_draws);
             phase.counts[k] = if settling {
                 // Towards the end the bias of few points counts more than their price.
                 base * phase.fuller
             } else if count > 1 {
                 // A heavy component with a noisy value would throw the weights about.
-                let noise = weights[k].exp() * view.noise() / QUIET;
-                base * (noise * noise).ceil().clamp(1.0, MOST_TIMES) as usize
+                let noise = weights[k].exp() * view.noise() / tuning.draw_noise_limit;
+                base * (noise * noise).ceil().clamp(1.0, tuning.draw_noise_max_factor) as usize
             } else {
                 base
             };
@@ -302,12 +272,12 @@ impl AutomaticStrategy {
         tasks.for_each(|(k, ((component, carried), info))| {
             let view = &views[k];
             *info = if view.moments.usable {
-                advance(component, carried, view, old_log_w[k], settling, scratch)
+                advance(component, carried, view, old_log_w[k], settling.then_some(tuning.settle_shrink), scratch)
             } else {
                 StepInfo::skipped(Skipped::NoPoints)
             };
         });
-        if count > 1 && iteration >= phase.since + WAIT {
+        if count > 1 && iteration >= phase.since + tuning.weight_wait {
             work.values.clear();
             work.values
                 .extend(views[..count].iter().map(|v| if v.moments.usable { v.moments.value } else { f64::NAN }));
@@ -315,7 +285,7 @@ impl AutomaticStrategy {
             // Where nothing can be evaluated there is no mass.
             work.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
             work.new_weights.resize(count, 0.0);
-            let bound = if phase.stage == 0 { FIRST_WEIGHT_BOUND } else { WEIGHT_BOUND };
+            let bound = if phase.stage == 0 { tuning.weight_trust_region_first } else { tuning.weight_trust_region };
             rule::weights::trust_region_step(log_w, &work.values, 1.0, bound, &mut work.new_weights);
         }
     }
@@ -330,9 +300,9 @@ impl Strategy for AutomaticStrategy {
         let (elbo, se) = self.estimate(tools)?;
         self.update(tools.iteration, tools.scratch);
         let done = tools.iteration + 1;
-        if done > FIRST_STAGE.0 && self.state.mixture.len() > fixed_components(&self.config) {
+        if done > self.settings.tuning.stage_first_min && self.state.mixture.len() > fixed_components(&self.settings) {
             // Cheap, and a component that has lost its weight would go on drawing points.
-            grow::prune(&mut self.state, usize::MAX, 0.0)?;
+            grow::prune(&mut self.state, usize::MAX, 0.0, &self.settings.tuning)?;
         }
         self.plan(done, tools)?;
         Ok(Progress::Iterated { elbo, se })
@@ -362,7 +332,7 @@ impl Strategy for AutomaticStrategy {
 
     fn outcome(&self) -> Outcome {
         let (mixture, running_elbo) = self.state.record.choose(&self.state.mixture);
-        let most = fixed_components(&self.config);
+        let most = fixed_components(&self.settings);
         let mixture = if most > 0 && mixture.len() > most { at_most(mixture, most) } else { mixture.clone() };
         Outcome { mixture, running_elbo, search: Some(self.state.phase.search.clone()) }
     }
@@ -372,18 +342,18 @@ impl Strategy for AutomaticStrategy {
     }
 }
 
-/// One component's step within its bound.
+/// One component's step within its bound, which adapts, or shrinks by a factor at the end of a run.
 fn advance(
     component: &mut Gaussian,
     carried: &mut Carried,
     view: &View,
     log_w: f64,
-    settling: bool,
+    shrink: Option<f64>,
     scratch: &ScratchPool,
 ) -> StepInfo {
     let objective = view.moments.value + log_w;
-    if settling {
-        carried.bound = (carried.bound * SHRINK).max(trust_region::LEAST);
+    if let Some(shrink) = shrink {
+        carried.bound = (carried.bound * shrink).max(trust_region::LEAST);
     } else if !carried.objective.is_nan() {
         carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, view.noise());
     }

@@ -70,7 +70,7 @@ impl Covariance for Diag {
         Self::new(precisions.to_vec())
     }
 
-    fn from_curvature(curvature: &[f64], sd: &[f64], bounded: fn(f64) -> f64) -> Result<Self, usize> {
+    fn from_curvature(curvature: &[f64], sd: &[f64], bounded: &dyn Fn(f64) -> f64) -> Result<Self, usize> {
         let step = if curvature.len() == sd.len() { 1 } else { sd.len() + 1 };
         Self::new(curvature.iter().step_by(step).zip(sd).map(|(x, sd)| bounded(*x) / (sd * sd)).collect())
     }

@@ -98,7 +98,7 @@ impl Covariance for Full {
         Self::from_precision(d, &linalg::diagonal(precisions.iter().copied(), d))
     }
 
-    fn from_curvature(curvature: &[f64], sd: &[f64], bounded: fn(f64) -> f64) -> Result<Self, usize> {
+    fn from_curvature(curvature: &[f64], sd: &[f64], bounded: &dyn Fn(f64) -> f64) -> Result<Self, usize> {
         let d = sd.len();
         let (mut values, mut vectors) = (vec![0.0; d], vec![0.0; d * d]);
         if !linalg::symmetric_eigen(&mut values, &mut vectors, curvature, d, &mut Memory::default()) {

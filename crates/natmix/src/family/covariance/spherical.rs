@@ -56,7 +56,7 @@ impl Covariance for Spherical {
         Self::new(precisions.len(), average(precisions)).ok_or(0)
     }
 
-    fn from_curvature(curvature: &[f64], sd: &[f64], bounded: fn(f64) -> f64) -> Result<Self, usize> {
+    fn from_curvature(curvature: &[f64], sd: &[f64], bounded: &dyn Fn(f64) -> f64) -> Result<Self, usize> {
         Self::from_precisions(Diag::from_curvature(curvature, sd, bounded)?.entries())
     }
 

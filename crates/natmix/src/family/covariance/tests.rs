@@ -242,7 +242,7 @@ fn starts_have_the_spread_that_was_asked_for() {
         assert!(kind.from_precisions(&[-1.0; D]).is_err());
         // In units of the start: nine times as curved is a third as wide.
         let curvature = crate::linalg::diagonal([9.0; D], D);
-        let found = kind.from_curvature(&curvature, &sd, |x| x).unwrap();
+        let found = kind.from_curvature(&curvature, &sd, &|x| x).unwrap();
         assert_near(&found.variances(), &[0.25 / 9.0; D], kind.name());
         assert_eq!((found.kind(), found.dim()), (kind, D));
         let name = serde_json::to_string(&kind).unwrap();

@@ -6,19 +6,9 @@
 
 use super::evaluate::LimitedEvaluator;
 use super::search::leads_to;
+use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::Gaussian;
-
-/// Pairs of steps and gradient changes that a climb remembers.
-const MEMORY: usize = 12;
-/// Rounds after which a climb is given up.
-const ROUNDS: usize = 250;
-/// Expected gain, in nats, below which a climb has arrived.
-const ARRIVED: f64 = 1e-3;
-/// Share of the expected gain that a step must bring.
-const ENOUGH: f64 = 1e-4;
-/// Steps shorter than this share of the start's spread end a climb.
-const SHORTEST: f64 = 1e-12;
 
 /// The end of a climb.
 #[derive(Clone, Debug)]
@@ -86,9 +76,9 @@ impl Climb {
     }
 
     /// Takes the value and gradient at the trial point.
-    fn take(&mut self, trial: &[f64], log_p: f64, grad: &[f64], scale: &[f64], known: &[Gaussian]) {
+    fn take(&mut self, trial: &[f64], log_p: f64, grad: &[f64], scale: &[f64], known: &[Gaussian], tuning: &Tuning) {
         let fine = log_p.is_finite() && grad.iter().all(|g| g.is_finite());
-        if !fine || log_p < self.log_p + ENOUGH * self.step * self.slope {
+        if !fine || log_p < self.log_p + tuning.climb_min_gain_share * self.step * self.slope {
             // The parabola through value, slope and the trial's value says where the top is.
             let top = if fine {
                 0.5 * self.step * self.step * self.slope / (self.log_p + self.step * self.slope - log_p)
@@ -100,7 +90,7 @@ impl Climb {
             if self.pairs.is_empty() {
                 self.reach = self.step * length;
             }
-            if self.step * length < SHORTEST {
+            if self.step * length < tuning.climb_min_step {
                 if self.pairs.is_empty() {
                     self.end = Some(End::Lost);
                 } else {
@@ -115,7 +105,7 @@ impl Climb {
         let curvature = dot(&moved, &fall);
         let length = moved.iter().zip(scale).map(|(x, s)| (x / s).powi(2)).sum::<f64>().sqrt();
         if curvature > 1e-10 * dot(&moved, &moved).sqrt() * dot(&fall, &fall).sqrt() {
-            if self.pairs.len() == MEMORY {
+            if self.pairs.len() == tuning.climb_memory {
                 self.pairs.remove(0);
             }
             self.pairs.push((moved, fall, curvature.recip()));
@@ -128,10 +118,10 @@ impl Climb {
         self.log_p = log_p;
         self.grad.copy_from_slice(grad);
         self.aim(scale);
-        if !self.pairs.is_empty() && 0.5 * self.slope < ARRIVED {
+        if !self.pairs.is_empty() && 0.5 * self.slope < tuning.climb_tolerance {
             self.end = Some(End::Arrived);
         }
-        if let Some(mode) = known.iter().position(|mode| leads_to(mode, &self.z, &self.grad)) {
+        if let Some(mode) = known.iter().position(|mode| leads_to(mode, &self.z, &self.grad, tuning)) {
             self.end = Some(End::Joins(mode));
         }
     }
@@ -173,6 +163,7 @@ pub(crate) fn climb(
     starts: &[f64],
     scale: &[f64],
     known: &[Gaussian],
+    tuning: &Tuning,
 ) -> Result<Vec<Summit>, Error> {
     let d = scale.len();
     let n = starts.len() / d;
@@ -189,8 +180,8 @@ pub(crate) fn climb(
                 direction: vec![0.0; d],
                 slope: 0.0,
                 step: 0.0,
-                pairs: Vec::with_capacity(MEMORY),
-                reach: 0.05 * (d as f64).sqrt(),
+                pairs: Vec::with_capacity(tuning.climb_memory),
+                reach: tuning.climb_first_step * (d as f64).sqrt(),
                 end: if fine { None } else { Some(End::Lost) },
             };
             if fine {
@@ -200,7 +191,7 @@ pub(crate) fn climb(
         })
         .collect();
     let mut trials = Vec::with_capacity(n * d);
-    for _ in 0..ROUNDS {
+    for _ in 0..tuning.climb_max_rounds {
         trials.clear();
         for climb in climbs.iter().filter(|climb| climb.end.is_none()) {
             trials.extend(climb.z.iter().zip(&climb.direction).map(|(z, x)| z + climb.step * x));
@@ -212,7 +203,7 @@ pub(crate) fn climb(
         let (log_p, grad) = (&mut log_p[..count], &mut grad[..count * d]);
         evaluator.evaluate(&trials, log_p, grad)?;
         for (i, climb) in climbs.iter_mut().filter(|climb| climb.end.is_none()).enumerate() {
-            climb.take(&trials[i * d..][..d], log_p[i], &grad[i * d..][..d], scale, known);
+            climb.take(&trials[i * d..][..d], log_p[i], &grad[i * d..][..d], scale, known, tuning);
         }
     }
     Ok(climbs

@@ -7,41 +7,20 @@
 
 use super::fixed_components;
 use super::state::{Carried, State};
-use crate::config::Config;
+use super::tuning::Tuning;
+use crate::config::{Automatic, Config};
 use crate::error::Error;
 use crate::family::{Gaussian, Mixture};
 use crate::noise::{Noise, Purpose};
 
-/// Share of the spread that must go with the distance alone for a ladder of widths.
-const RADIAL: f64 = 0.4;
-/// Logarithm of the widest over the old width, and most and fewest widths.
-const LADDER: f64 = 1.2;
-const MOST_WIDTHS: usize = 9;
-const FEWEST_WIDTHS: usize = 3;
-/// Spread of the children's means, in standard deviations, and their own width: 0.7^2 + 0.71^2 = 1.
-const APART: f64 = 0.7;
-const NARROWER: f64 = std::f64::consts::FRAC_1_SQRT_2;
-/// First KL bound of a child.
-const FIRST_BOUND: f64 = 0.3;
-/// Variance of the residual beyond which it tells no more about what a split would bring.
-pub(crate) const MOST_SPREAD: f64 = 4.0;
-/// Largest variance that enters a running mean: what was far off once is soon forgotten.
-pub(crate) const OUTLYING_SPREAD: f64 = 10.0;
-/// KL divergence below which two components cover the same.
-const SAME: f64 = 1e-3;
-/// Weight below which a component has nothing to say.
-const LEAST_WEIGHT: f64 = 1e-6;
-
 /// How many children each component gets, itself counted, when there may be `wanted` components in all.
-pub(crate) fn children(weights: &[f64], spread: &[f64], wanted: usize, tolerance: f64) -> Vec<usize> {
-    let count = weights.len();
-    let gain = |k: usize| 0.5 * weights[k] * spread[k].min(MOST_SPREAD);
+pub(crate) fn children(weights: &[f64], spread: &[f64], wanted: usize, tolerance: f64, tuning: &Tuning) -> Vec<usize> {
+    let (count, most) = (weights.len(), tuning.growth_max_variance);
+    let least = tuning.growth_min_gain_share * tolerance / count as f64;
+    let gain = |k: usize| 0.5 * weights[k] * spread[k].min(most);
     // What is exact already is left alone.
-    let worth: Vec<f64> = (0..count)
-        .map(|k| {
-            if gain(k) > 0.1 * tolerance / count as f64 { weights[k] * spread[k].min(MOST_SPREAD).sqrt() } else { 0.0 }
-        })
-        .collect();
+    let worth: Vec<f64> =
+        (0..count).map(|k| if gain(k) > least { weights[k] * spread[k].min(most).sqrt() } else { 0.0 }).collect();
     let total: f64 = worth.iter().sum();
     let room = wanted.saturating_sub(count);
     let mut children = vec![1; count];
@@ -79,14 +58,15 @@ pub(crate) fn lasting_weights(state: &State) -> Vec<f64> {
 }
 
 /// Splits the components of `state`; returns whether there is any new one.
-pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<bool, Error> {
+pub(crate) fn grow(state: &mut State, config: &Config, settings: &Automatic, wanted: usize) -> Result<bool, Error> {
     let lasting = lasting_weights(state);
+    let (tuning, fixed) = (&settings.tuning, fixed_components(settings));
     let phase = &mut state.phase;
     let old = &state.mixture;
     let weights = old.weights();
     // Components that were asked for are added even where they gain nothing.
-    let tolerance = if fixed_components(config) == 0 { config.tolerance } else { 0.0 };
-    let children = children(&lasting, &phase.spread, wanted, tolerance);
+    let tolerance = if fixed == 0 { config.tolerance } else { 0.0 };
+    let children = children(&lasting, &phase.spread, wanted, tolerance, tuning);
     if children.iter().all(|&n| n == 1) {
         return Ok(false);
     }
@@ -99,18 +79,20 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
             vec![parent.clone()]
         } else {
             let first = phase.next_id;
-            let mut family = if phase.radial[k] > RADIAL && children[k] >= FEWEST_WIDTHS {
-                ladder(parent, children[k].min(MOST_WIDTHS))
+            let radial = phase.radial[k] > tuning.growth_radial_share;
+            let mut family = if radial && children[k] >= tuning.growth_ladder_min {
+                ladder(parent, children[k].min(tuning.growth_ladder_max), tuning.growth_ladder_log_width)
             } else {
                 Vec::new()
             };
-            if family.is_empty() || fixed_components(config) > 0 {
+            if family.is_empty() || fixed > 0 {
                 let missing = family.len() as u64..children[k] as u64;
-                family.extend(missing.map(|more| beside(parent, config.seed, first + more)));
+                family.extend(missing.map(|more| beside(parent, config.seed, first + more, tuning)));
             }
             phase.next_id += family.len() as u64;
             ids.extend(first..phase.next_id);
-            carried.extend(family.iter().map(|_| Carried { bound: FIRST_BOUND, objective: f64::NAN }));
+            let first_step = Carried { bound: tuning.growth_child_trust_region, objective: f64::NAN };
+            carried.extend(family.iter().map(|_| first_step));
             family
         };
         new_weights.extend(family.iter().map(|_| weights[k] / family.len() as f64));
@@ -125,8 +107,8 @@ pub(crate) fn grow(state: &mut State, config: &Config, wanted: usize) -> Result<
     Ok(true)
 }
 
-/// Adds components with the given weights; those of the others shrink.
-pub(crate) fn add(state: &mut State, more: Vec<(Gaussian, f64)>) -> Result<(), Error> {
+/// Adds components with the given weights and a first KL bound; the weights of the others shrink.
+pub(crate) fn add(state: &mut State, more: Vec<(Gaussian, f64)>, bound: f64) -> Result<(), Error> {
     let phase = &mut state.phase;
     let rest = 1.0 - more.iter().map(|(_, weight)| weight).sum::<f64>();
     let mut weights: Vec<f64> = state.mixture.weights().iter().map(|w| w * rest).collect();
@@ -141,7 +123,7 @@ pub(crate) fn add(state: &mut State, more: Vec<(Gaussian, f64)>) -> Result<(), E
         phase.counts.push(draws);
         phase.spread.push(f64::NAN);
         phase.radial.push(0.0);
-        state.carried.push(Carried { bound: FIRST_BOUND, objective: f64::NAN });
+        state.carried.push(Carried { bound, objective: f64::NAN });
     }
     state.mixture = Mixture::new(&weights, components)?.with_ids(ids);
     Ok(())
@@ -149,8 +131,9 @@ pub(crate) fn add(state: &mut State, more: Vec<(Gaussian, f64)>) -> Result<(), E
 
 /// Deletes components that have nothing to say, beyond `most` the lightest, and light ones that together weigh no more
 /// than `share`.
-pub(crate) fn prune(state: &mut State, most: usize, share: f64) -> Result<(), Error> {
-    let light = state.mixture.log_weights().iter().any(|w| *w < LEAST_WEIGHT.ln());
+pub(crate) fn prune(state: &mut State, most: usize, share: f64, tuning: &Tuning) -> Result<(), Error> {
+    let least = tuning.prune_min_weight;
+    let light = state.mixture.log_weights().iter().any(|w| *w < least.ln());
     if !light && state.mixture.len() <= most && share <= 0.0 {
         return Ok(());
     }
@@ -161,7 +144,7 @@ pub(crate) fn prune(state: &mut State, most: usize, share: f64) -> Result<(), Er
     let mut lost = 0.0;
     while let Some(&lightest) = kept.last() {
         lost += weights[lightest];
-        if kept.len() == 1 || lost > share && weights[lightest] >= LEAST_WEIGHT {
+        if kept.len() == 1 || lost > share && weights[lightest] >= least {
             break;
         }
         kept.pop();
@@ -169,8 +152,8 @@ pub(crate) fn prune(state: &mut State, most: usize, share: f64) -> Result<(), Er
     keep(state, kept, &weights)
 }
 
-/// Makes one of components that cover the same.
-pub(crate) fn merge(state: &mut State) -> Result<(), Error> {
+/// Makes one of components that cover the same: their KL divergence is below `max_kl`.
+pub(crate) fn merge(state: &mut State, max_kl: f64) -> Result<(), Error> {
     let mut weights = state.mixture.weights();
     let components = state.mixture.components();
     let mut order: Vec<usize> = (0..weights.len()).collect();
@@ -178,8 +161,8 @@ pub(crate) fn merge(state: &mut State) -> Result<(), Error> {
     let mut kept: Vec<usize> = Vec::new();
     for k in order {
         // The means first: the rest costs a factorisation.
-        let near = |&other: &usize| components[other].squared_distance(components[k].mean()) < 2.0 * SAME;
-        let twin = kept.iter().copied().filter(near).find(|&other| components[k].kl(&components[other]) < SAME);
+        let near = |&other: &usize| components[other].squared_distance(components[k].mean()) < 2.0 * max_kl;
+        let twin = kept.iter().copied().filter(near).find(|&other| components[k].kl(&components[other]) < max_kl);
         match twin {
             Some(twin) => weights[twin] += weights[k],
             None => kept.push(k),
@@ -205,19 +188,19 @@ fn keep(state: &mut State, mut kept: Vec<usize>, weights: &[f64]) -> Result<(), 
     Ok(())
 }
 
-/// Copies of `parent` with widths from narrow to wide.
-fn ladder(parent: &Gaussian, count: usize) -> Vec<Gaussian> {
-    let reach = LADDER * ((count - 1) as f64 / 6.0).min(1.0);
+/// Copies of `parent` with widths from narrow to wide; `log_width` is the logarithm of the widest one's.
+fn ladder(parent: &Gaussian, count: usize, log_width: f64) -> Vec<Gaussian> {
+    let reach = log_width * ((count - 1) as f64 / 6.0).min(1.0);
     (0..count).map(|i| scaled(parent, (reach * (2.0 * i as f64 / (count - 1) as f64 - 1.0)).exp())).collect()
 }
 
 /// A narrower copy of `parent`, moved at random within it.
-fn beside(parent: &Gaussian, seed: u64, id: u64) -> Gaussian {
+fn beside(parent: &Gaussian, seed: u64, id: u64, tuning: &Tuning) -> Gaussian {
     let mut mean = vec![0.0; parent.dim()];
     Noise::new(seed, Purpose::Split, id, 0, 0).normals(&mut mean);
-    mean.iter_mut().for_each(|x| *x *= APART);
+    mean.iter_mut().for_each(|x| *x *= tuning.growth_child_distance);
     parent.place(&mut mean);
-    Gaussian::new(mean, parent.precision().widened(NARROWER))
+    Gaussian::new(mean, parent.precision().widened(tuning.growth_child_width))
 }
 
 /// The same place with standard deviations times `width`.
@@ -231,11 +214,12 @@ mod tests {
 
     #[test]
     fn only_what_is_wrong_is_split_and_the_number_is_kept() {
-        let children = children(&[0.5, 0.3, 0.2], &[0.0, 1.0, 1.0], 13, 0.01);
+        let tuning = Tuning::default();
+        let children = children(&[0.5, 0.3, 0.2], &[0.0, 1.0, 1.0], 13, 0.01, &tuning);
         assert_eq!(children[0], 1);
         assert_eq!(children.iter().sum::<usize>(), 13);
         assert!(children[1] > children[2]);
-        assert_eq!(super::children(&[1.0], &[1e-9], 8, 0.01), [1]);
+        assert_eq!(super::children(&[1.0], &[1e-9], 8, 0.01, &tuning), [1]);
     }
 
     #[test]
@@ -244,7 +228,7 @@ mod tests {
         let n = 4000;
         let (mut mean, mut square) = (0.0, 0.0);
         for id in 0..n {
-            let child = beside(&parent, 1, id);
+            let child = beside(&parent, 1, id, &Tuning::default());
             let own = child.sd()[0];
             mean += child.mean()[0] / n as f64;
             square += (own * own + (child.mean()[0] - 1.0).powi(2)) / n as f64;
@@ -256,8 +240,9 @@ mod tests {
 
     #[test]
     fn a_ladder_reaches_both_ways() {
-        let widths: Vec<f64> = ladder(&Gaussian::isotropic(vec![0.0], 1.0), 7).iter().map(|g| g.sd()[0]).collect();
-        assert!((widths[0] - (-LADDER).exp()).abs() < 1e-12 && (widths[3] - 1.0).abs() < 1e-12);
-        assert!((widths[6] - LADDER.exp()).abs() < 1e-12);
+        let parent = Gaussian::isotropic(vec![0.0], 1.0);
+        let widths: Vec<f64> = ladder(&parent, 7, 1.2).iter().map(|g| g.sd()[0]).collect();
+        assert!((widths[0] - (-1.2_f64).exp()).abs() < 1e-12 && (widths[3] - 1.0).abs() < 1e-12);
+        assert!((widths[6] - 1.2_f64.exp()).abs() < 1e-12);
     }
 }

@@ -2,18 +2,11 @@
 
 use super::ascent::Summit;
 use super::evaluate::LimitedEvaluator;
+use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::{CovarianceKind, Gaussian};
 use crate::linalg;
 use crate::target::CurvatureShape;
-
-/// Least and largest precision of a start component, in units of the start's own.
-const LEAST: f64 = 1e-2;
-const MOST: f64 = 1e14;
-/// Step of the differences, in standard deviations.
-const DIFFERENCE: f64 = 1e-4;
-/// Dimensions up to which a diagonal is worth one evaluation each; beyond, the climb's own idea of it must do.
-const MOST_DIAGONAL: usize = 512;
 
 /// `None` if no gradient near the summit can be evaluated. Directions that do not bend downwards get the size of their
 /// curvature, and none is much wider than the start.
@@ -22,35 +15,43 @@ pub(crate) fn laplace(
     summit: &Summit,
     sd: &[f64],
     kind: CovarianceKind,
+    tuning: &Tuning,
 ) -> Result<Option<Gaussian>, Error> {
     let d = sd.len();
-    let known = if kind.curvature_shape() == CurvatureShape::Diag && d > MOST_DIAGONAL {
+    let known = if kind.curvature_shape() == CurvatureShape::Diag && d > tuning.laplace_max_diagonal {
         Some(summit.variance.iter().zip(sd).map(|(v, sd)| sd * sd / v).collect())
     } else if evaluator.can_afford(d) {
-        differences(evaluator, summit, sd)?
+        differences(evaluator, summit, sd, tuning.laplace_difference)?
     } else {
-        Some(seen(summit, sd))
+        Some(seen(summit, sd, tuning))
     };
     let Some(curvature) = known else { return Ok(None) };
-    let prec = kind.from_curvature(&curvature, sd, bounded);
+    let prec = kind.from_curvature(&curvature, sd, &|precision| bounded(precision, tuning));
     Ok(prec.ok().map(|prec| Gaussian::new(summit.z.clone(), prec)))
 }
 
-fn bounded(precision: f64) -> f64 {
-    if precision.is_nan() { 1.0 } else { precision.abs().clamp(LEAST, MOST) }
+fn bounded(precision: f64, tuning: &Tuning) -> f64 {
+    let Tuning { laplace_min_precision: least, laplace_max_precision: most, .. } = *tuning;
+    if precision.is_nan() { 1.0 } else { precision.abs().clamp(least, most) }
 }
 
 /// The diagonal that the climb has seen, in units of the start's spread: for the end of a budget.
-fn seen(summit: &Summit, sd: &[f64]) -> Vec<f64> {
-    linalg::diagonal(summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v)), sd.len())
+fn seen(summit: &Summit, sd: &[f64], tuning: &Tuning) -> Vec<f64> {
+    linalg::diagonal(summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v, tuning)), sd.len())
 }
 
-/// Minus the Hessian, in units of the start's spread; forward differences, since the gradient at the summit is known.
-fn differences(evaluator: &mut LimitedEvaluator<'_>, summit: &Summit, sd: &[f64]) -> Result<Option<Vec<f64>>, Error> {
+/// Minus the Hessian, in units of the start's spread; forward differences with a step in standard deviations, since the
+/// gradient at the summit is known.
+fn differences(
+    evaluator: &mut LimitedEvaluator<'_>,
+    summit: &Summit,
+    sd: &[f64],
+    step: f64,
+) -> Result<Option<Vec<f64>>, Error> {
     let d = sd.len();
     let mut z: Vec<f64> = summit.z.repeat(d);
     for i in 0..d {
-        z[i * d + i] += DIFFERENCE * summit.variance[i].sqrt().min(sd[i]);
+        z[i * d + i] += step * summit.variance[i].sqrt().min(sd[i]);
     }
     let (mut log_p, mut grad) = (vec![0.0; d], vec![0.0; d * d]);
     evaluator.evaluate(&z, &mut log_p, &mut grad)?;

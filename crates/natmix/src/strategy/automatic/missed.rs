@@ -8,17 +8,9 @@ use super::ascent::Summit;
 use super::evaluate::LimitedEvaluator;
 use super::laplace::laplace;
 use super::shared::Shared;
+use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::{Gaussian, Mixture};
-
-/// Nats above the ELBO at which a point is missed: the mixture has a twentieth of the target's density there.
-const MISSED: f64 = 3.0;
-/// Most points of iterations that are kept; modes are not counted.
-const MOST_POINTS: usize = 32;
-/// Most components added at a time, and most of the weight that they get.
-const MOST_ADDED: usize = 8;
-const MOST_WEIGHT: f64 = 0.5;
-const MOST_LOG_MASS: f64 = 20.0;
 
 /// Evaluated points, with how far the target was above the mixture there; infinite for modes, which are never displaced.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,14 +47,14 @@ impl Witnesses {
     }
 
     /// Keeps the points of an iteration that lie farthest above the ELBO within reach.
-    pub fn watch(&mut self, points: &Shared, elbo: f64) {
+    pub fn watch(&mut self, points: &Shared, elbo: f64, tuning: &Tuning) {
         for (z, grad, log_p, residual) in points.evaluated() {
             let excess = residual - elbo;
-            if !(excess > MISSED && excess.is_finite()) {
+            if !(excess > tuning.missed_excess && excess.is_finite()) {
                 continue;
             }
             let kept = self.excess.iter().enumerate().filter(|(_, excess)| excess.is_finite());
-            if kept.clone().count() >= MOST_POINTS {
+            if kept.clone().count() >= tuning.missed_max_points {
                 match kept.min_by(|a, b| a.1.total_cmp(b.1)) {
                     Some((least, &low)) if low < excess => self.remove(least),
                     _ => continue,
@@ -81,17 +73,19 @@ impl Witnesses {
         elbo: f64,
         sd: &[f64],
         least_mass: f64,
+        tuning: &Tuning,
     ) -> Result<Vec<(Gaussian, f64)>, Error> {
         let d = q.dim();
         let log_q = if self.len() == 0 { Vec::new() } else { q.log_density(&self.z) };
-        let missed: Vec<bool> = log_q.iter().zip(&self.log_p).map(|(q, p)| p - q - elbo > MISSED).collect();
+        let missed: Vec<bool> =
+            log_q.iter().zip(&self.log_p).map(|(q, p)| p - q - elbo > tuning.missed_excess).collect();
         let mut order: Vec<usize> = (0..self.len()).filter(|&i| missed[i]).collect();
         order.sort_by(|&a, &b| self.log_p[b].total_cmp(&self.log_p[a]));
         let mut added: Vec<(Gaussian, f64)> = Vec::new();
         for i in order {
             let z = &self.z[i * d..(i + 1) * d];
-            let covered = |g: &(Gaussian, f64)| g.0.squared_distance(z) <= 2.0 * MISSED + d as f64;
-            if added.len() >= MOST_ADDED || added.iter().any(covered) || !evaluator.can_afford(d) {
+            let covered = |g: &(Gaussian, f64)| g.0.squared_distance(z) <= 2.0 * tuning.missed_excess + d as f64;
+            if added.len() >= tuning.missed_max_added || added.iter().any(covered) || !evaluator.can_afford(d) {
                 continue;
             }
             let nearest = q.components().iter().min_by(|a, b| a.squared_distance(z).total_cmp(&b.squared_distance(z)));
@@ -103,9 +97,9 @@ impl Witnesses {
                 joins: None,
                 variance,
             };
-            if let Some(gaussian) = laplace(evaluator, &summit, sd, q.covariance_kind())? {
+            if let Some(gaussian) = laplace(evaluator, &summit, sd, q.covariance_kind(), tuning)? {
                 // Bounded, so that an unbounded density gives a number.
-                let mass = (summit.log_p - gaussian.log_norm() - elbo).min(MOST_LOG_MASS).exp();
+                let mass = (summit.log_p - gaussian.log_norm() - elbo).min(tuning.missed_max_log_mass).exp();
                 if mass >= least_mass {
                     added.push((gaussian, mass));
                 }
@@ -118,7 +112,8 @@ impl Witnesses {
             }
         }
         let total: f64 = added.iter().map(|(_, mass)| mass).sum();
-        added.iter_mut().for_each(|(_, mass)| *mass *= MOST_WEIGHT / total.max(MOST_WEIGHT));
+        let most = tuning.missed_max_weight;
+        added.iter_mut().for_each(|(_, mass)| *mass *= most / total.max(most));
         Ok(added)
     }
 }
@@ -144,11 +139,11 @@ mod tests {
         let mut tools = Tools { evaluator: &mut *whole, scratch: &scratch, iteration: 0, go_on: &mut always };
         let mut evaluator = LimitedEvaluator { most_evals: 100, ..LimitedEvaluator::new(&mut tools, &mut batch) };
         let elbo = 0.7_f64.ln();
-        let added = witnesses.missed(&mut evaluator, &q, elbo, &[1.0, 1.0], 0.01).unwrap();
+        let added = witnesses.missed(&mut evaluator, &q, elbo, &[1.0, 1.0], 0.01, &Tuning::default()).unwrap();
         assert_eq!((added.len(), evaluator.evals(), witnesses.len()), (1, 2, 1));
         let (gaussian, mass) = &added[0];
         assert_eq!(gaussian.mean(), [20.0, 0.0]);
         assert!((mass - 0.3 / 0.7).abs() < 1e-3, "{mass}");
-        assert!(witnesses.missed(&mut evaluator, &q, elbo, &[1.0, 1.0], 0.01).unwrap().is_empty());
+        assert!(witnesses.missed(&mut evaluator, &q, elbo, &[1.0, 1.0], 0.01, &Tuning::default()).unwrap().is_empty());
     }
 }

@@ -3,7 +3,7 @@
 //! With whitened `y = L'(z - m)` and weights `omega` that sum to one, the slope of `grad b` on `y` is
 //!
 //! ```text
-//! A = (1 + r) (C + r I)^-1 cov(y, grad b),   C = cov(y),   r = RIDGE d / ess
+//! A = (1 + r) (C + r I)^-1 cov(y, grad b),   C = cov(y),   r = ridge d / ess
 //! E_k[hess b] ~ sym(L A),   E_k[grad b] ~ mean(grad b) - A' mean(y),   E_k[b] likewise with its parabola
 //! ```
 //!
@@ -11,19 +11,13 @@
 //! lie: it is exact for quadratic `b` (up to the ridge), where Stein's estimate has the noise of a sample covariance. The
 //! ridge keeps it defined with fewer points than dimensions.
 
+use super::tuning::Tuning;
 use crate::estimate::Moments;
 use crate::family::Gaussian;
 use crate::family::covariance::CentredPoints;
 use crate::lanes;
 use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
-
-/// Ridge of the regression, times dimension over points.
-const RIDGE: f64 = 0.35;
-/// Standard errors by which the parabola may change the mean of the residual.
-const MOST_NOISE: f64 = 2.0;
-/// Effective points below which nothing can be said.
-const FEWEST: f64 = 1.5;
 
 /// All points of an iteration.
 #[derive(Clone, Copy)]
@@ -72,11 +66,11 @@ impl View {
     }
 
     /// Estimates the moments of `component` from the points in `index`.
-    pub fn look(&mut self, component: &Gaussian, points: Weighted<'_>, scratch: &mut Scratch) {
+    pub fn look(&mut self, component: &Gaussian, points: Weighted<'_>, scratch: &mut Scratch, tuning: &Tuning) {
         let d = component.dim();
         let (sum, squares) = self.omega.iter().fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
         self.ess = if squares > 0.0 { sum * sum / squares } else { 0.0 };
-        self.moments.usable = self.ess > FEWEST;
+        self.moments.usable = self.ess > tuning.moments_min_points;
         if !self.moments.usable {
             return;
         }
@@ -107,9 +101,9 @@ impl View {
             ess: self.ess,
         };
         let Moments { grad, hess, .. } = &mut self.moments;
-        let value = component.precision().regress(&points, RIDGE, grad, hess, scratch);
+        let value = component.precision().regress(&points, tuning.moments_ridge, grad, hess, scratch);
         // A parabola through few points far from their target may say anything: what it takes off is noise, so no more.
-        let noise = MOST_NOISE * self.noise();
+        let noise = tuning.moments_max_correction * self.noise();
         self.moments.value = mean_b - value.clamp(-noise, noise);
         for buffer in [gathered, g, y, w, log_n] {
             scratch.give(buffer);

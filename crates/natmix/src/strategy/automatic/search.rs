@@ -7,33 +7,11 @@
 use super::ascent::{Summit, climb};
 use super::evaluate::LimitedEvaluator;
 use super::laplace::laplace;
+use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::{CovarianceKind, Gaussian};
 use crate::noise::{Noise, Purpose};
 use serde::{Deserialize, Serialize};
-
-/// Starts of the first two batches.
-const FIRST_STARTS: usize = 4;
-const NEXT_STARTS: usize = 12;
-/// Most starts in all.
-const MOST_STARTS: usize = 4096;
-/// Starts a known mode that must have been made before the search may end.
-const STARTS_A_MODE: usize = 8;
-/// Share of its budget that a search spends anyway, unless so many starts a mode have been made.
-const THOROUGH: f64 = 0.25;
-const PLENTY_A_MODE: usize = 64;
-/// Share of starts in modes met only once at which the search ends.
-const FEW_SINGLES: f64 = 0.02;
-/// Squared distance, in a mode's own metric, within which another summit is the same.
-const SAME: f64 = 4.0;
-/// A climb is not held against modes that are farther than this from it, in their own metric.
-const FAR: f64 = 1e4;
-/// Modes that climbs are held against on their way.
-const MOST_KNOWN: usize = 32;
-/// Climbs that must have joined a mode before its parabola can pass for the whole density, and by how much its values may
-/// then be off: this share of the drop from the top, and as many nats.
-const ENOUGH_JOINED: u64 = 12;
-const EXPLAINED: f64 = 1e-3;
 
 /// What a search has found, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,11 +50,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Whether its parabola has the value `log_p` at `z`.
-    fn explains(&self, z: &[f64], log_p: f64) -> bool {
+    /// Whether its parabola has the value `log_p` at `z`, up to an error in nats and as a share of the drop.
+    fn explains(&self, z: &[f64], log_p: f64, error: f64) -> bool {
         let slope: f64 = z.iter().zip(self.gaussian.mean()).zip(&self.grad).map(|((z, m), g)| (z - m) * g).sum();
         let drop = 0.5 * self.gaussian.squared_distance(z);
-        (self.log_p + slope - drop - log_p).abs() <= EXPLAINED * (1.0 + drop)
+        (self.log_p + slope - drop - log_p).abs() <= error * (1.0 + drop)
     }
 
     /// Laplace's estimate of the log of the mass.
@@ -107,29 +85,32 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Searches within the limit of `evaluator`; more than `most_modes` are not needed.
+    /// Searches within the limit of `evaluator`; more modes than there may be components are not needed.
     pub fn run(
         evaluator: &mut LimitedEvaluator<'_>,
         from: StartFrom<'_>,
         kind: CovarianceKind,
-        most_modes: usize,
+        tuning: &Tuning,
     ) -> Result<Self, Error> {
+        let most_modes = 2 * tuning.max_components;
         let mut search = Self { log_concave: evaluator.is_log_concave(), ..Self::default() };
-        let mut batch = if search.log_concave { 1 } else { FIRST_STARTS };
+        let mut batch = if search.log_concave { 1 } else { tuning.search_first_starts };
         let first = evaluator.evals();
         while evaluator.may_spend(4 * batch) {
             let before = evaluator.evals();
-            search.batch(evaluator, from, kind, batch)?;
+            search.batch(evaluator, from, kind, batch, tuning)?;
             // Thorough where it is cheap: a rare mode is worth a few of the evaluations that are there anyway.
-            let thorough = evaluator.evals() >= first + (THOROUGH * (evaluator.limit - first) as f64) as u64
-                || search.starts as usize >= PLENTY_A_MODE * search.modes.len();
-            if search.enough() && (thorough || search.log_concave) || search.modes.len() >= most_modes {
+            let thorough = evaluator.evals()
+                >= first + (tuning.search_thorough_share * (evaluator.limit - first) as f64) as u64
+                || search.starts as usize >= tuning.search_plenty_per_mode * search.modes.len();
+            if search.enough(tuning) && (thorough || search.log_concave) || search.modes.len() >= most_modes {
                 break;
             }
             let cost = ((evaluator.evals() - before) / batch as u64).max(1);
             let affordable = evaluator.limit.saturating_sub(evaluator.evals()) / cost;
             let made = search.starts as usize;
-            batch = if made == FIRST_STARTS { NEXT_STARTS } else { made }.min(affordable as usize);
+            let second = made == tuning.search_first_starts;
+            batch = if second { tuning.search_next_starts } else { made }.min(affordable as usize);
             if batch < 2 {
                 break;
             }
@@ -137,10 +118,12 @@ impl Search {
         Ok(search)
     }
 
-    fn enough(&self) -> bool {
+    fn enough(&self, tuning: &Tuning) -> bool {
         let n = self.starts as usize;
-        let enough = n >= (STARTS_A_MODE * self.modes.len()).max(FIRST_STARTS + NEXT_STARTS);
-        self.log_concave || n >= MOST_STARTS || enough && self.singles() as f64 <= FEW_SINGLES * n as f64
+        let first = tuning.search_first_starts + tuning.search_next_starts;
+        let enough = n >= (tuning.search_starts_per_mode * self.modes.len()).max(first);
+        let few_singles = self.singles() as f64 <= tuning.search_max_singles * n as f64;
+        self.log_concave || n >= tuning.search_max_starts || enough && few_singles
     }
 
     fn batch(
@@ -149,6 +132,7 @@ impl Search {
         from: StartFrom<'_>,
         kind: CovarianceKind,
         count: usize,
+        tuning: &Tuning,
     ) -> Result<(), Error> {
         let d = from.centre.len();
         let mut starts = vec![0.0; count * d];
@@ -163,13 +147,13 @@ impl Search {
         }
         let mut order: Vec<usize> = (0..self.modes.len()).collect();
         order.sort_by_key(|&mode| std::cmp::Reverse(self.modes[mode].hits.iter().sum::<u64>()));
-        order.truncate(MOST_KNOWN);
+        order.truncate(tuning.search_max_known);
         let known: Vec<Gaussian> = order.iter().map(|&mode| self.modes[mode].gaussian.clone()).collect();
-        let summits = climb(evaluator, &starts, from.sd, &known)?;
+        let summits = climb(evaluator, &starts, from.sd, &known, tuning)?;
         self.lost += (count - summits.len()) as u64;
         for (number, mut summit) in (self.starts..).zip(summits) {
             summit.joins = summit.joins.map(|known| order[known]);
-            self.add(evaluator, summit, number, from.sd, kind)?;
+            self.add(evaluator, summit, number, (from.sd, kind), tuning)?;
         }
         self.starts += count as u64;
         Ok(())
@@ -180,18 +164,20 @@ impl Search {
         evaluator: &mut LimitedEvaluator<'_>,
         summit: Summit,
         number: u64,
-        sd: &[f64],
-        kind: CovarianceKind,
+        (sd, kind): (&[f64], CovarianceKind),
+        tuning: &Tuning,
     ) -> Result<(), Error> {
         let half = (number % 2) as usize;
         if let Some(mode) = summit.joins {
             self.joined += 1;
-            self.explained += u64::from(self.modes[mode].explains(&summit.z, summit.log_p));
+            let explained = self.modes[mode].explains(&summit.z, summit.log_p, tuning.search_parabola_error);
+            self.explained += u64::from(explained);
         }
-        let near = || self.modes.iter().position(|mode| mode.gaussian.squared_distance(&summit.z) <= SAME);
+        let same = tuning.search_same_distance;
+        let near = || self.modes.iter().position(|mode| mode.gaussian.squared_distance(&summit.z) <= same);
         if let Some(mode) = summit.joins.or_else(near) {
             self.modes[mode].hits[half] += 1;
-        } else if let Some(gaussian) = laplace(evaluator, &summit, sd, kind)? {
+        } else if let Some(gaussian) = laplace(evaluator, &summit, sd, kind, tuning)? {
             let mut hits = [0, 0];
             hits[half] = 1;
             self.modes.push(Found { gaussian, log_p: summit.log_p, grad: summit.grad, hits });
@@ -200,8 +186,9 @@ impl Search {
     }
 
     /// Whether one parabola explains the density wherever the search has been: a Gaussian, as far as it can tell.
-    pub fn is_parabola(&self) -> bool {
-        self.modes.len() == 1 && self.lost == 0 && self.joined >= ENOUGH_JOINED && self.explained == self.joined
+    pub fn is_parabola(&self, tuning: &Tuning) -> bool {
+        let enough = self.joined >= tuning.search_parabola_climbs;
+        self.modes.len() == 1 && self.lost == 0 && enough && self.explained == self.joined
     }
 
     fn singles(&self) -> u64 {
@@ -235,15 +222,15 @@ impl Search {
 
 /// Whether the parabola of a mode explains the gradient at `z`: one step of Newton's with its curvature would end within
 /// its own width.
-pub(crate) fn leads_to(mode: &Gaussian, z: &[f64], grad: &[f64]) -> bool {
+pub(crate) fn leads_to(mode: &Gaussian, z: &[f64], grad: &[f64], tuning: &Tuning) -> bool {
     let delta: Vec<f64> = z.iter().zip(mode.mean()).map(|(a, b)| a - b).collect();
     let mut miss = vec![0.0; z.len()];
     mode.precision().times(&delta, &mut miss);
-    if delta.iter().zip(&miss).map(|(a, b)| a * b).sum::<f64>() > FAR {
+    if delta.iter().zip(&miss).map(|(a, b)| a * b).sum::<f64>() > tuning.search_far_distance {
         return false;
     }
     miss.iter_mut().zip(grad).for_each(|(miss, g)| *miss += g);
     let mut landing = miss.clone();
     mode.precision().solve(&mut landing);
-    miss.iter().zip(&landing).map(|(a, b)| a * b).sum::<f64>() <= 1.0
+    miss.iter().zip(&landing).map(|(a, b)| a * b).sum::<f64>() <= tuning.search_join_distance
 }

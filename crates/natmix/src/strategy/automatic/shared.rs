@@ -8,6 +8,7 @@
 
 use super::evaluate::{CHUNK, LimitedEvaluator};
 use super::moments::{View, Weighted};
+use super::tuning::Tuning;
 use crate::draws::{DrawPlan, Key, Plan, Radius};
 use crate::error::Error;
 use crate::family::{Block, Mixture};
@@ -15,9 +16,6 @@ use crate::lanes;
 use crate::target::Points;
 use crate::workspace::ScratchPool;
 use rayon::prelude::*;
-
-/// Points with a smaller weight are left out of a component's sums; a point of its own has a weight near one.
-const NEGLIGIBLE: f64 = 1e-5;
 
 /// Independent draws: the importance weights need points that follow their density one by one, and heavy tails want them.
 const PLAN: DrawPlan = DrawPlan { plan: Plan::Independent, radius: Radius::Random };
@@ -179,8 +177,9 @@ impl Shared {
     }
 
     /// Estimates the moments of every component of `q`, the mixture that drew the points.
-    pub fn view(&self, q: &Mixture, views: &mut Vec<View>, scratch: &ScratchPool) {
+    pub fn view(&self, q: &Mixture, views: &mut Vec<View>, scratch: &ScratchPool, tuning: &Tuning) {
         let (d, count) = (q.dim(), q.len());
+        let negligible = tuning.draw_min_importance.ln();
         views.resize_with(count, || View::new(d, q.curvature_shape()));
         views.par_iter_mut().enumerate().for_each(|(k, view)| {
             view.index.clear();
@@ -189,14 +188,14 @@ impl Shared {
                 let points = block[k * CHUNK..][..CHUNK].iter().zip(at..self.log_p.len());
                 for (own, i) in points {
                     let omega = own - self.log_s[i];
-                    if omega > NEGLIGIBLE.ln() && self.residual[i].is_finite() {
+                    if omega > negligible && self.residual[i].is_finite() {
                         view.index.push(i);
                         view.omega.push(omega.exp());
                     }
                 }
             }
             let points = Weighted { z: &self.z, residual: &self.residual, grad_residual: &self.grad_residual };
-            scratch.with(|scratch| view.look(&q.components()[k], points, scratch));
+            scratch.with(|scratch| view.look(&q.components()[k], points, scratch, tuning));
         });
     }
 
@@ -254,7 +253,7 @@ mod tests {
         shared.keep(&mut kept);
         shared.draw(&mut evaluator, &now, &[20, 20], (1, 1), &kept).unwrap();
         assert_eq!((kept.len(), evaluator.evals()), (40, 80));
-        shared.view(&now, &mut views, &scratch);
+        shared.view(&now, &mut views, &scratch, &Tuning::default());
         let density = |q: &Mixture, shares: [f64; 2], z: &[f64]| {
             let drawn = Mixture::new(&shares, q.components().to_vec()).unwrap();
             drawn.log_density(z)[0].exp()

@@ -1,42 +1,18 @@
 //! What comes next: components at missed points, splits, or the end.
 
 use super::evaluate::LimitedEvaluator;
-use super::grow::{self, MOST_SPREAD};
-use super::{AutomaticStrategy, FEW_COMPONENTS, FIRST_STAGE, SETTLING, budget, fixed_components, most_components};
+use super::{AutomaticStrategy, budget, fixed_components, grow, most_components};
 use crate::error::Error;
 use crate::run::history::History;
 use crate::strategy::Tools;
 use crate::strategy::start::spread_out;
 
-/// Iterations that a split should have left: wanted, and fewest.
-const ITERATIONS: u64 = 80;
-const FEWEST_ITERATIONS: u64 = 30;
-/// Points a component and iteration that plans count with.
-const PLANNED_DRAWS: u64 = 11;
-/// Share of the tolerance above which a misfit is worth a split: two modes that overlap and share one component cost little.
-const GROW_AT: f64 = 0.25;
-/// Fewest components that a split adds.
-const LEAST_MORE: f64 = 3.0;
-/// Components that a split may add for each tolerance of misfit.
-const A_TOLERANCE: f64 = 4.0;
-/// Share of the tolerance that may be lost by deleting light components to make room.
-const SPENT: f64 = 0.25;
-/// Times as many components after a split where no budget says how many.
-const GROWTH: usize = 4;
-const LEAST_GROWTH: usize = 16;
-/// Share of the budget that the settling at the end may take: its iterations draw twice as many points where that allows it,
-/// and more where there are few components.
-const SETTLING_SHARE: f64 = 0.25;
-/// Tolerances of expected gain at which a run counts as rested when its evaluations are spent.
-const NEAR_REST: f64 = 5.0;
-/// Rounds of components at missed points: each costs a stage.
-const MOST_ROUNDS: u64 = 4;
-
 impl AutomaticStrategy {
     /// Splits components, or begins to settle, if it is time after so many iterations.
     pub fn plan(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<(), Error> {
-        let (tolerance, fixed, budget) = (self.config.tolerance, fixed_components(&self.config), budget(&self.config));
-        let most = most_components(&self.config);
+        let (tolerance, budget) = (self.config.tolerance, budget(&self.config));
+        let (fixed, tuning) = (fixed_components(&self.settings), &self.settings.tuning);
+        let most = most_components(&self.config, &self.settings);
         let (evals, count) = (tools.evaluator.spent().evals, self.state.mixture.len());
         let (history, phase) = (&self.state.record.history, &self.state.phase);
         if phase.settling.is_some() {
@@ -45,17 +21,20 @@ impl AutomaticStrategy {
         let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
         let age = iteration.saturating_sub(phase.since);
         // More points for the last iterations, but not more than a share of the budget.
-        let affordable = budget.map_or(f64::INFINITY, |most| SETTLING_SHARE * most as f64 / (SETTLING * next) as f64);
-        let fuller = (FEW_COMPONENTS / count).max(2).min(affordable as usize).max(1);
+        let settling = tuning.settle_iterations * next;
+        let affordable = budget.map_or(f64::INFINITY, |most| tuning.settle_share * most as f64 / settling as f64);
+        let factor = (tuning.settle_total_factor / count).max(tuning.settle_min_factor);
+        let fuller = factor.min(affordable as usize).max(1);
         // Where a budget was given, it is used as long as there is anything to gain beyond the noise.
         let strict = fixed == 0 && budget.is_some();
         let at_rest = if strict { history.at_rest(tolerance) } else { history.converged(tolerance) };
         let first = phase.stage == 0 && count != fixed;
-        let over = first && (age >= FIRST_STAGE.1 || age >= FIRST_STAGE.0 && history.settled(tolerance));
+        let enough = age >= tuning.stage_first_min && history.settled(tolerance);
+        let over = first && (age >= tuning.stage_first_max || enough);
         if at_rest || over {
             if count > fixed {
-                grow::merge(&mut self.state)?;
-                grow::prune(&mut self.state, most, 0.0)?;
+                grow::merge(&mut self.state, tuning.merge_max_kl)?;
+                grow::prune(&mut self.state, most, 0.0, tuning)?;
             }
             if fixed == 0 && self.add_missed(iteration, tools)? || self.split(iteration, evals)? {
                 return Ok(());
@@ -64,8 +43,8 @@ impl AutomaticStrategy {
             if at_rest || self.misfit() < tolerance {
                 self.settle(fuller, true);
             }
-        } else if budget.is_some_and(|most| evals + SETTLING * next * fuller as u64 > most) {
-            let rested = history.converged(NEAR_REST * tolerance);
+        } else if budget.is_some_and(|most| evals + settling * fuller as u64 > most) {
+            let rested = history.converged(tuning.settle_near_convergence * tolerance);
             if fixed > count && self.split(iteration, evals)? {
                 return Ok(());
             }
@@ -76,54 +55,58 @@ impl AutomaticStrategy {
 
     /// The best mixture so far counts no more if it has another number of components than was asked for.
     fn forget_other_numbers(&mut self) {
-        let fixed = fixed_components(&self.config);
+        let fixed = fixed_components(&self.settings);
         if fixed > 0 && self.state.record.best.as_ref().is_some_and(|best| best.mixture.len() != fixed) {
             self.state.record.best = None;
         }
     }
 
     fn settle(&mut self, fuller: usize, rested: bool) {
+        let iterations = self.settings.tuning.settle_iterations;
         let phase = &mut self.state.phase;
-        (phase.settling, phase.fuller, phase.rested) = (Some(SETTLING), fuller, rested);
+        (phase.settling, phase.fuller, phase.rested) = (Some(iterations), fuller, rested);
         phase.counts.iter_mut().for_each(|count| *count *= fuller);
     }
 
     /// Half the variance of the residual: for small misfits, what is still to gain.
     fn misfit(&self) -> f64 {
-        let weights = grow::lasting_weights(&self.state);
-        weights.iter().zip(&self.state.phase.spread).map(|(w, spread)| 0.5 * w * spread.min(MOST_SPREAD)).sum()
+        let (weights, most) = (grow::lasting_weights(&self.state), self.settings.tuning.growth_max_variance);
+        weights.iter().zip(&self.state.phase.spread).map(|(w, spread)| 0.5 * w * spread.min(most)).sum()
     }
 
     /// Splits components if there is something to gain and the budget allows it.
     fn split(&mut self, iteration: u64, evals: u64) -> Result<bool, Error> {
-        let (count, fixed) = (self.state.mixture.len(), fixed_components(&self.config));
+        let (count, fixed) = (self.state.mixture.len(), fixed_components(&self.settings));
         let tolerance = self.config.tolerance;
-        let most = most_components(&self.config);
+        let most = most_components(&self.config, &self.settings);
         let now = self.state.record.history.recent().map_or(f64::NEG_INFINITY, |(elbo, _)| elbo);
         let misfit = self.misfit();
-        let phase = &mut self.state.phase;
-        let worthwhile = phase.stage < 2 || now - phase.before > 2.0 * tolerance;
-        if misfit.is_nan() || fixed == 0 && (misfit < GROW_AT * tolerance || !worthwhile) || fixed > 0 && count >= fixed
-        {
+        let tuning = &self.settings.tuning;
+        let phase = &self.state.phase;
+        let gained = now - phase.before > tuning.growth_min_gain * tolerance;
+        let worthwhile =
+            misfit >= tuning.growth_min_misfit * tolerance && (phase.stage < tuning.growth_free_stages || gained);
+        if misfit.is_nan() || fixed == 0 && !worthwhile || fixed > 0 && count >= fixed {
             return Ok(false);
         }
         if 2 * count > most {
             // Little room is left: the lightest make some.
-            grow::prune(&mut self.state, most, SPENT * tolerance)?;
+            grow::prune(&mut self.state, most, tuning.growth_prune_share * tolerance, tuning)?;
         }
         let count = self.state.mixture.len();
-        let useful = count + (A_TOLERANCE * misfit / tolerance).max(LEAST_MORE).min(most as f64) as usize;
+        let added = (tuning.growth_per_tolerance * misfit / tolerance).max(tuning.growth_min_added);
+        let useful = count + added.min(most as f64) as usize;
         let wanted = match (fixed, budget(&self.config)) {
             (0, Some(budget)) => {
-                let left = budget.saturating_sub(evals) / PLANNED_DRAWS;
-                let few = (left / FEWEST_ITERATIONS).min(2 * count as u64);
-                ((left / ITERATIONS).max(few) as usize).min(useful)
+                let left = budget.saturating_sub(evals) / tuning.growth_planned_draws;
+                let few = (left / tuning.growth_min_iterations).min(2 * count as u64);
+                ((left / tuning.growth_iterations).max(few) as usize).min(useful)
             }
-            (0, None) => (GROWTH * count).max(LEAST_GROWTH).min(useful),
+            (0, None) => (tuning.growth_factor * count).max(tuning.growth_min_components).min(useful),
             (fixed, _) => fixed,
         };
         let wanted = wanted.min(most);
-        if !grow::grow(&mut self.state, &self.config, wanted)? {
+        if !grow::grow(&mut self.state, &self.config, &self.settings, wanted)? {
             return Ok(false);
         }
         let phase = &mut self.state.phase;
@@ -145,13 +128,14 @@ impl AutomaticStrategy {
         let Some((elbo, _)) = self.state.record.history.recent() else { return Ok(false) };
         let elbo = elbo.max(grow::reachable(&self.state));
         let (_, sd) = spread_out(&self.config, self.state.mixture.dim())?;
-        let most = most_components(&self.config);
+        let (most, tuning) = (most_components(&self.config, &self.settings), &self.settings.tuning);
         let phase = &mut self.state.phase;
         let next: u64 = phase.counts.iter().map(|&n| n as u64).sum();
         // So much must be left for what is added to find its shape.
-        let most_evals = budget(&self.config).map_or(u64::MAX, |most| most.saturating_sub(FEWEST_ITERATIONS * next));
+        let needed = tuning.growth_min_iterations * next;
+        let most_evals = budget(&self.config).map_or(u64::MAX, |most| most.saturating_sub(needed));
         if phase.search.log_concave
-            || phase.rounds >= MOST_ROUNDS
+            || phase.rounds >= tuning.missed_max_rounds
             || self.state.mixture.len() >= most
             || tools.evaluator.spent().evals >= most_evals
         {
@@ -159,13 +143,13 @@ impl AutomaticStrategy {
         }
         let mut evaluator = LimitedEvaluator { most_evals, ..LimitedEvaluator::new(tools, &mut self.work.batch) };
         let mut missed =
-            phase.witnesses.missed(&mut evaluator, &self.state.mixture, elbo, &sd, self.config.tolerance)?;
+            phase.witnesses.missed(&mut evaluator, &self.state.mixture, elbo, &sd, self.config.tolerance, tuning)?;
         missed.truncate(most - self.state.mixture.len());
         if missed.is_empty() {
             return Ok(false);
         }
         phase.rounds += 1;
-        grow::add(&mut self.state, missed)?;
+        grow::add(&mut self.state, missed, tuning.growth_child_trust_region)?;
         self.start_stage(iteration);
         Ok(true)
     }
