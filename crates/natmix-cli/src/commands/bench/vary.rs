@@ -200,7 +200,7 @@ impl Varied {
     /// The largest change over the rows, with its sign; nothing if a fit failed.
     fn worst(&self) -> Option<f64> {
         let changes: Option<Vec<f64>> = self.rows.iter().map(|row| row.change).collect();
-        changes.map(|changes| changes.into_iter().fold(0.0, |a, b| if b.abs() > a.abs() { b } else { a }))
+        changes.map(|changes| changes.into_iter().fold(0.0_f64, |a, b| if b.abs() > a.abs() { b } else { a }))
     }
 
     /// Evaluations against those at the default, averaged over the rows.
