@@ -232,7 +232,7 @@ fn by_row(varied: &[Varied]) -> String {
         text += &format!("\n{}\n", row.title());
         for Varied { name, value, rows, .. } in varied {
             let (Some(row), label) = (rows.get(i), name.as_deref().unwrap_or("default")) else { continue };
-            let label = value.map_or(label.to_owned(), |value| format!("{label} = {value}"));
+            let label = value.map_or(label.to_owned(), |value| format!("{label} = {}", short(value)));
             let elbo = match (row.elbo, row.se) {
                 (Some(elbo), Some(se)) => format!("{elbo:11.4} +- {se:.4}"),
                 _ => format!("{:>21}", "a fit failed"),
@@ -245,6 +245,15 @@ fn by_row(varied: &[Varied]) -> String {
         }
     }
     text
+}
+
+/// A number in few characters.
+fn short(value: f64) -> String {
+    if (1e-3..1e6).contains(&value.abs()) {
+        format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').into()
+    } else {
+        format!("{value:e}")
+    }
 }
 
 /// One table of all constants: the worst change over the rows at half and at twice the value, the ratio of evaluations, and
@@ -270,7 +279,7 @@ fn by_constant(varied: &[Varied]) -> String {
         };
         let [worst, evals, effect, lost] = cells;
         let name = one.name.clone().unwrap_or_default();
-        text += &line([name, one.value.map_or(String::new(), |value| value.to_string()), worst, evals, effect, lost]);
+        text += &line([name, one.value.map_or(String::new(), short), worst, evals, effect, lost]);
     }
     text
 }
@@ -294,6 +303,11 @@ mod tests {
         ] {
             assert!(format!("{:#}", parse(text).unwrap_err()).contains(problem), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([0.7, 250.0, 2e-12, -30.0].map(short), ["0.7", "250", "2e-12", "-30"]);
     }
 
     #[test]
