@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};
 
-/// A value of Python as settings and descriptions take it.
+/// A plain value of Python: what a description is made of.
 pub fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if value.is_none() {
         return Ok(Value::Null);
@@ -15,13 +15,11 @@ pub fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     if value.cast::<PyInt>().is_ok() {
         let whole = value.extract::<u64>().map(Number::from).or_else(|_| value.extract::<i64>().map(Number::from));
-        return whole.map(Value::Number).map_err(|_| PyValueError::new_err(format!("settings: {value} is too large")));
+        return whole.map(Value::Number).map_err(|_| PyValueError::new_err(format!("{value} is too large")));
     }
     if let Ok(value) = value.cast::<PyFloat>() {
         let number = Number::from_f64(value.value());
-        return number
-            .map(Value::Number)
-            .ok_or_else(|| PyValueError::new_err(format!("settings: {value} is not finite")));
+        return number.map(Value::Number).ok_or_else(|| PyValueError::new_err(format!("{value} is not finite")));
     }
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Value::String(text.extract()?));
@@ -35,7 +33,7 @@ pub fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     // A number of NumPy.
     match value.call_method0("item") {
         Ok(plain) if !plain.get_type().is(value.get_type()) => to_value(&plain),
-        _ => Err(PyTypeError::new_err(format!("a setting is not a plain number or name: {}", value.repr()?))),
+        _ => Err(PyTypeError::new_err(format!("{} is not a plain number, name, list or dictionary", value.repr()?))),
     }
 }
 
