@@ -140,7 +140,7 @@ impl LoadedRow {
         (config.seed, config.threads) = (seed, threads);
         config.diagnostic_draws = 0;
         if let StrategyConfig::Automatic(automatic) = &mut config.strategy {
-            automatic.tuning = tuning.clone();
+            *automatic.tuning = tuning.clone();
         }
         let mut reach = Reach::new(self.row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();

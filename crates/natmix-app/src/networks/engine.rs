@@ -54,7 +54,7 @@ pub fn random_start(
     let means = Mixture::single(Gaussian::isotropic(vec![0.0; dim], spread)).sample(components, seed);
     let precisions = vec![(OWN_SHARE * spread).powi(-2); dim];
     let parts = means.chunks_exact(dim).map(|mean| {
-        let precision = kind.from_precisions(&precisions);
+        let precision = kind.with_precisions(&precisions);
         precision
             .map(|precision| Gaussian::new(mean.to_vec(), precision))
             .map_err(|_| Error::setting("init_sd", format!("must be a positive number, not {spread}")))
