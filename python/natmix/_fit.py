@@ -114,12 +114,13 @@ def fit(
         raise TypeError("names go with a function; this target has its own")
     if start is not None and not isinstance(start, Posterior):
         raise TypeError(f"start must be a natmix.Posterior, not {type(start).__name__}")
-    place = pair(init) or target.init or (None, None)
     # Elsewhere None asks for a seed at random: better refused than misunderstood.
     given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None or name == "seed"}
     for name in given.keys() - Settings.__annotations__.keys():
         raise TypeError(f"natmix.fit has no setting {name!r}")
-    given |= {name: _numbers(name, value, target.dim) for name, value in zip(("init_mean", "init_sd"), place) if value is not None}
+    place = pair(init) or target.init
+    if place is not None:
+        given |= {"init_mean": _numbers("mean", place[0], target.dim), "init_sd": _numbers("sd", place[1], target.dim)}
     begin = None if start is None else start._record.mixture
     with Progress.wanted(progress, given.get("max_evals")) as show:
         run = _natmix.fit(target.native, given, begin, show)
@@ -131,11 +132,10 @@ def fit(
     return post
 
 
-def _numbers(name: str, value: Any, dim: int) -> list[float]:
-    what = name.replace("init_", "init ")
+def _numbers(what: str, value: Any, dim: int) -> list[float]:
     values = np.atleast_1d(np.asarray(value, dtype=float))
     if values.ndim != 1 or len(values) not in (1, dim):
-        raise ValueError(f"{what} has shape {np.shape(value)}, expected a number or ({dim},)")
+        raise ValueError(f"init {what} has shape {np.shape(value)}, expected a number or ({dim},)")
     if not np.isfinite(values).all():
-        raise ValueError(f"{what} is not finite")
+        raise ValueError(f"init {what} is not finite")
     return values.tolist()

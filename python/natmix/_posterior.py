@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 import os
 from typing import Any
@@ -39,21 +38,17 @@ class Posterior:
     def __init__(self, record: _natmix.Record, target: Target | None = None):
         self._record = record
         self._target = target
-        self._report: dict[str, Any] = json.loads(record.report)
-        self._details: dict[str, Any] = json.loads(record.details) or {}
+        self._report: dict[str, Any] = record.report
         self._mixture = record.mixture
 
     @classmethod
     def _of(cls, run: _natmix.Run, target: Target) -> Posterior:
-        details = {
-            "variables": [[v.name, list(v.shape), list(v.dims)] for v in target.variables],
-            "coords": {name: [_label(x) for x in values] for name, values in target.coords.items()},
-        }
+        variables = [(v.name, list(v.shape), list(v.dims)) for v in target.variables]
+        coords = {name: [_label(x) for x in values] for name, values in target.coords.items()}
         names = draws = None
         if target.constrain is not None:
-            names = target.parameter_names()
-            draws = target.flat(run.mixture.sample(_natmix.Record.DRAWS, run.seed))
-        record = _natmix.Record(run, target.native, target.kind, target.what, json.dumps(details), names, draws)
+            names, draws = target.parameter_names(), target.flat(run.draws)
+        record = _natmix.Record(run, target.native, target.kind, target.what, variables, coords, names, draws)
         return cls(record, target)
 
     # Figures
@@ -184,7 +179,7 @@ class Posterior:
     @property
     def variables(self) -> tuple[Variable, ...]:
         """The model's own variables."""
-        known = self._details.get("variables") or []
+        known = self._record.variables
         if known:
             return tuple(Variable(name, tuple(shape), tuple(dims)) for name, shape, dims in known)
         return tuple(Variable(name) for name in self.parameter_names)
@@ -192,7 +187,7 @@ class Posterior:
     @property
     def coords(self) -> dict[str, list[Any]]:
         """Labels along the dimensions of the variables."""
-        return self._details.get("coords") or {}
+        return self._record.coords
 
     def sample(self, n: int = 1000, *, seed: int = 1, resample: bool = False, threads: int = 0) -> np.ndarray:
         """Draws ``(n, p)`` on the parameters' own scale.
@@ -216,13 +211,9 @@ class Posterior:
         return self._mixture.resample(self._needed("resampling").native, n, seed, threads)
 
     def _own_scale(self, z: np.ndarray) -> np.ndarray:
-        if self._details.get("memory"):
-            return self._record.to_user_scale(z)
-        if self._details.get("variables"):
+        if self._record.variables:
             return self._needed("draws in the model's own variables").flat(z)
-        if self._details.get("spec"):
-            return _natmix.Target.density(json.dumps(self._details["spec"])).to_parameters(z)
-        return z
+        return self._record.to_own_scale(z)
 
     def _by_variable(self, flat: np.ndarray) -> dict[str, np.ndarray]:
         values, at = {}, 0
@@ -299,25 +290,22 @@ class Posterior:
         network also ``expected_entropy`` and ``mutual_information``. ``columns`` are the offset or exposure of the new rows, if
         the model has one.
         """
-        network = self._details.get("network")
-        encoding = ((network or {}).get("input", {}).get("table") or self._details.get("memory") or {}).get("encoding")
-        if encoding is None:
+        known = self._record.columns
+        if known is None:
+            network = self._record.kind == "network"
             what = "a network of images: predict on the command line" if network else "not that of a regression or a network"
             raise ValueError(f"this posterior is {what}: there is nothing to predict here")
-        names = [feature["column"] for feature in encoding["features"]]
-        categorical = {f["column"]: f["coding"]["levels"]["levels"] for f in encoding["features"] if "levels" in f["coding"]}
-        table = Table.of(X, names, categorical)
-        for role in ("offset", "exposure"):
-            if encoding.get(role):
+        features, offset, exposure = known
+        categorical = {name: levels for name, levels in features if levels is not None}
+        table = Table.of(X, [name for name, _ in features], categorical)
+        for role, column in (("offset", offset), ("exposure", exposure)):
+            if column is not None:
                 if columns.get(role) is None:
                     raise ValueError(f"the model has an {role}: give predict(X, {role}=...)")
-                table.add(encoding[role], columns.pop(role))
+                table.add(column, columns.pop(role))
         if any(value is not None for value in columns.values()):
             raise TypeError(f"the model has no {', '.join(sorted(columns))}")
-        rows = (table.values(), table.names, table.levels)
-        if network:
-            return self._record.predict_network(*rows, draws, seed, threads)
-        return self._record.predict(self._mixture.sample(draws, seed), *rows, threads)
+        return self._record.predict(table.values(), table.names, table.levels, draws, seed, threads)
 
     # Elsewhere
 

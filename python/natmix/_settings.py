@@ -9,7 +9,7 @@ class Settings(TypedDict, total=False):
     """What may be given to :func:`natmix.fit` by name. What is not given is chosen for the target and the method."""
 
     method: str
-    components: int | Literal["auto"]
+    components: int | str
     covariance: Literal["auto", "full", "diag"]
     source: Literal["mixture", "component"]
     draws: Literal["auto", "independent", "antithetic", "orthogonal", "cubature"]

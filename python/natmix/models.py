@@ -14,7 +14,6 @@ True
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -71,7 +70,7 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
 def _of(native: _natmix.Target, kind: str) -> Target:
     for note in native.warnings:
         warnings.warn(note, NatmixWarning, stacklevel=4)
-    return Target(native, kind=kind, what=native.summary or kind)
+    return Target(native, kind=kind, what=native.summary)
 
 
 def Logistic(
@@ -216,9 +215,7 @@ def Mlp(
     units = None if hidden is None else np.atleast_1d(np.asarray(hidden, dtype=int)).tolist()
     given = {"hidden": units, "activation": activation, "likelihood": likelihood, **training}
     settings = {name: value for name, value in given.items() if value is not None}
-    native = _natmix.Target.network(
-        table.values(), table.names, table.levels, roles["outcome"], bool(standardize), settings
-    )
+    native = _natmix.Target.network(table.values(), table.names, table.levels, roles["outcome"], bool(standardize), settings)
     return _of(native, "mlp")
 
 
@@ -229,5 +226,5 @@ def Density(spec: Mapping[str, Any] | str) -> Target:
     >>> Density(spec).dim
     2
     """
-    native = _natmix.Target.density(spec if isinstance(spec, str) else json.dumps(spec))
-    return Target(native, kind="density", what=f"a density of dimension {native.dim}")
+    native = _natmix.Target.density(spec if isinstance(spec, str) else dict(spec))
+    return Target(native, kind="density", what=native.summary)

@@ -1,6 +1,5 @@
 //! Arrays across the border: what Python hands over is checked for type and shape before a number is read.
 
-use natmix::Error;
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -91,7 +90,11 @@ pub fn tuple(shape: &[usize]) -> String {
 
 /// Runs work of the engine without the interpreter, in threads of its own: a pool that outlives a call would not survive a
 /// fork.
-pub fn in_pool<T: Send>(py: Python<'_>, threads: usize, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+pub fn in_pool<T: Send, E: Into<natmix_app::Error> + Send>(
+    py: Python<'_>,
+    threads: usize,
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> PyResult<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| PyValueError::new_err(format!("could not start {threads} threads: {error}")))?;
     py.detach(|| pool.install(work)).map_err(crate::errors::raise)

@@ -5,8 +5,24 @@ use natmix::target::TargetError;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 
-/// The exception for an error of the engine.
-pub fn raise(error: Error) -> PyErr {
+/// The exception for an error.
+pub fn raise(error: impl Into<natmix_app::Error>) -> PyErr {
+    match error.into() {
+        natmix_app::Error::Engine(error) => of_engine(error),
+        error @ natmix_app::Error::Io { .. } => PyOSError::new_err(whole(&error)),
+        error => PyValueError::new_err(without_options(&whole(&error))),
+    }
+}
+
+/// What happened, and why.
+fn whole(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", whole(source)),
+        None => error.to_string(),
+    }
+}
+
+fn of_engine(error: Error) -> PyErr {
     match error {
         Error::Target(TargetError(inner)) => match inner.downcast::<PyErr>() {
             Ok(original) => *original,
@@ -30,7 +46,7 @@ pub fn in_python(error: &Error) -> String {
 }
 
 /// A message with the names that things have in Python instead of those of the command line.
-pub fn without_options(message: &str) -> String {
+fn without_options(message: &str) -> String {
     let message = message.replace("`init_mean` and `init_sd`", "init=(mean, sd)");
     let mut words = message.split("--");
     let mut text = words.next().unwrap_or_default().to_owned();

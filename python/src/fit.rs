@@ -1,24 +1,19 @@
 //! A fit, called from Python: the engine works in threads of its own, while the caller's thread watches for Ctrl-C and
 //! shows progress.
 
+use crate::arrays::rows;
 use crate::errors::raise;
-use crate::mixture::Mixture;
+use crate::mixture::PyMixture;
 use crate::settings;
-use crate::target::{Kind, Network, Target};
-use natmix::config::About;
-use natmix::observe::{Cancel, Iteration, Observer, Searching, TraceRow};
-use natmix::{Error, Fit, Fitted};
-use natmix_app::networks::engine;
-use natmix_app::networks::found::Found;
-use natmix_app::networks::train::Training;
-use natmix_app::settings::{FitMethod, Settings, start_at};
-use natmix_models::start::from_sample;
-use natmix_nets::train::with_threads;
-use natmix_nets::training::{self, EpochRow};
+use crate::target::PyTarget;
+use natmix::observe::{Cancel, Searching, TraceRow};
+use natmix_app::settings::Settings;
+use natmix_app::{Finished, FitJob, FitWatch};
+use natmix_nets::training::EpochRow;
+use numpy::PyArray2;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
@@ -26,62 +21,40 @@ use std::time::Duration;
 /// Time between two looks at signals and progress.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a run found.
-pub enum Outcome {
-    Fitted(Box<Fitted>),
-    Network(Box<Found>),
-}
-
 /// A finished run.
-#[pyclass(frozen, module = "natmix._natmix")]
-pub struct Run {
-    pub outcome: Outcome,
-    pub trace: Vec<TraceRow>,
+#[pyclass(frozen, module = "natmix._natmix", name = "Run")]
+pub struct PyRun {
+    pub finished: Finished,
     pub settings: Settings,
 }
 
-/// Keeps the trace, and the latest row of it where the caller's thread can see it.
-struct Watch {
-    trace: Vec<TraceRow>,
-    latest: Arc<Mutex<Option<TraceRow>>>,
-}
+/// Keeps the latest row of the trace where the caller's thread can see it.
+struct Latest(Arc<Mutex<Option<TraceRow>>>);
 
-impl Watch {
-    fn tell(&mut self, row: TraceRow) {
-        self.show(row.clone());
-        self.trace.push(row);
-    }
-
+impl Latest {
     fn show(&mut self, row: TraceRow) {
         // Whoever holds it is only showing it: the next row will do.
-        if let Ok(mut latest) = self.latest.try_lock() {
+        if let Ok(mut latest) = self.0.try_lock() {
             *latest = Some(row);
         }
     }
 }
 
-impl Observer for Watch {
-    fn searching(&mut self, searching: &Searching) -> ControlFlow<()> {
+impl FitWatch for Latest {
+    fn searching(&mut self, searching: &Searching) {
         // There is no mixture yet.
         let unknown = f64::NAN;
         let Searching { evals, seconds } = *searching;
         let (elbo, se, steps) = (unknown, unknown, Vec::new());
         self.show(TraceRow { iteration: 0, evals, seconds, elbo, se, components: 0, steps });
-        ControlFlow::Continue(())
     }
 
-    fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
-        self.tell(TraceRow::of(iteration));
-        Ok(ControlFlow::Continue(()))
+    fn iteration(&mut self, row: &TraceRow) {
+        self.show(row.clone());
     }
-}
 
-impl training::Watch for Watch {
-    fn step(&mut self, _: u64) {}
-
-    fn epoch(&mut self, row: &EpochRow) -> Result<(), Error> {
-        self.tell(row.row.clone());
-        Ok(())
+    fn epoch(&mut self, row: &EpochRow) {
+        self.show(row.row.clone());
     }
 }
 
@@ -92,29 +65,26 @@ impl training::Watch for Watch {
 #[pyo3(signature = (target, keywords, start=None, progress=None))]
 pub fn fit(
     py: Python<'_>,
-    target: &Bound<'_, Target>,
+    target: &Bound<'_, PyTarget>,
     keywords: &Bound<'_, PyDict>,
-    start: Option<&Bound<'_, Mixture>>,
+    start: Option<&Bound<'_, PyMixture>>,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Run> {
+) -> PyResult<PyRun> {
     let target = target.get();
     let settings = resolve(target, keywords)?;
     let start = start.map(|start| start.get().0.clone());
     let latest = Arc::default();
-    let mut watch = Watch { trace: Vec::new(), latest: Arc::clone(&latest) };
-    let mut cancel = Cancel::default();
+    let mut watch = Latest(Arc::clone(&latest));
+    let cancel = Cancel::default();
     let stop = cancel.clone();
     target.abort.store(false, Ordering::Relaxed);
     let progress = progress.map(|progress| progress.clone().unbind());
-    let work = || match &target.kind {
-        Kind::Network(network) => fit_network(network, &settings, start, &mut watch, cancel),
-        _ => fit_target(target, &settings, start, &mut watch, &mut cancel),
-    };
-    let (outcome, raised, insisted) = py.detach(|| {
+    let job = FitJob { problem: &target.problem, settings: &settings, start, cancel, watch: &mut watch };
+    let (finished, raised, insisted) = py.detach(|| {
         std::thread::scope(|scope| {
             let (done, finished) = mpsc::channel::<()>();
             let worker = scope.spawn(move || {
-                let result = work();
+                let result = job.run();
                 drop(done);
                 result
             });
@@ -135,83 +105,13 @@ pub fn fit(
     if let Some(error) = raised.filter(|error| insisted || !error.is_instance_of::<PyKeyboardInterrupt>(py)) {
         return Err(error);
     }
-    let outcome =
-        outcome.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
-    Ok(Run { outcome, trace: watch.trace, settings })
-}
-
-/// Anything but a network.
-fn fit_target(
-    target: &Target,
-    settings: &Settings,
-    start: Option<natmix::family::Mixture>,
-    watch: &mut Watch,
-    cancel: &mut Cancel,
-) -> Result<Outcome, Error> {
-    let engine = target.engine();
-    let init: (&[f64], &[f64]) = match &target.kind {
-        Kind::Density { init, .. } => (&init.0, &init.1),
-        _ => (&[0.0], &[1.0]),
-    };
-    let gradient = engine.has_gradient();
-    let about = About { dim: engine.dim(), rows: engine.num_rows(), gradient, init, ..About::default() };
-    let mut config = settings.config(&about)?;
-    if let Some(start) = &start {
-        start_at(&mut config, start);
-    }
-    let chosen = start.is_some() || settings.has_start();
-    let sample = match target.study() {
-        Some(study) if !chosen => from_sample(study, &config, cancel)?,
-        _ => None,
-    };
-    let before = sample.as_ref().map_or(0, |sample| sample.evals);
-    if let Some(sample) = &sample {
-        sample.prepare(&mut config);
-    }
-    let mut fit = Fit::new(engine, config).observe(watch).observe(cancel);
-    if let Some(start) = start.or(sample.map(|sample| sample.mixture)) {
-        fit = fit.start(start);
-    }
-    let mut fitted = fit.run()?;
-    fitted.evals = (fitted.evals + before) * target.calls_per_point();
-    match fitted.diagnostics_error.take() {
-        Some(error) => Err(error),
-        None => Ok(Outcome::Fitted(Box::new(fitted))),
-    }
-}
-
-/// A network: trained on minibatches, or by the engine if it is small.
-fn fit_network(
-    network: &Network,
-    settings: &Settings,
-    start: Option<natmix::family::Mixture>,
-    watch: &mut Watch,
-    mut cancel: Cancel,
-) -> Result<Outcome, Error> {
-    let found = match FitMethod::optimiser(settings.fit.method) {
-        Some(_) if start.is_some() => {
-            let problem = "goes with methods of the engine (ngvi, von, ...), not with vogn, ivon or adam".into();
-            return Err(Error::Config { setting: "start", problem });
-        }
-        Some(optimiser) => {
-            let training = Training::new(settings, &network.data, optimiser)?;
-            with_threads(settings.threads(), || training.run(None, None, cancel, watch))??
-        }
-        None => {
-            let (mut config, random) = engine::prepare(settings, &network.target)?;
-            if let Some(start) = &start {
-                start_at(&mut config, start);
-            }
-            let fit = Fit::new(&network.target, config).start(start.unwrap_or(random));
-            let fitted = fit.observe(&mut *watch).observe(&mut cancel).run()?;
-            Found::of_fitted(fitted, watch.trace.clone())?
-        }
-    };
-    Ok(Outcome::Network(Box::new(found)))
+    let finished =
+        finished.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
+    Ok(PyRun { finished, settings })
 }
 
 /// Keywords over the settings of the target. What both set is refused: it is not clear which one is meant.
-fn resolve(target: &Target, keywords: &Bound<'_, PyDict>) -> PyResult<Settings> {
+fn resolve(target: &PyTarget, keywords: &Bound<'_, PyDict>) -> PyResult<Settings> {
     let mut given = Settings::default();
     settings::set(&mut given, keywords, false)?;
     if let Some(twice) = given.engine.given().find(|name| target.settings.engine.given().any(|other| other == *name)) {
@@ -232,19 +132,11 @@ fn tick(progress: Option<&Py<PyAny>>, row: Option<TraceRow>) -> PyResult<()> {
 }
 
 #[pymethods]
-impl Run {
-    /// The mixture that was found.
+impl PyRun {
+    /// The draws of the mixture, in the space that was fitted, that summaries are made from.
     #[getter]
-    fn mixture(&self) -> Mixture {
-        Mixture(match &self.outcome {
-            Outcome::Fitted(fitted) => fitted.mixture.clone(),
-            Outcome::Network(found) => found.mixture.clone(),
-        })
-    }
-
-    /// Seed of the run.
-    #[getter]
-    fn seed(&self) -> u64 {
-        self.settings.seed()
+    fn draws<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        let sample = self.finished.sample.as_ref();
+        sample.map(|sample| rows(py, sample.z.clone(), self.finished.mixture.dim())).transpose()
     }
 }

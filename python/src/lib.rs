@@ -3,6 +3,7 @@
 mod arrays;
 mod callable;
 mod compiled;
+mod convert;
 mod errors;
 mod fit;
 mod mixture;
@@ -16,13 +17,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _natmix {
     #[pymodule_export]
-    use super::fit::{Run, fit};
+    use super::fit::{PyRun, fit};
     #[pymodule_export]
-    use super::mixture::Mixture;
+    use super::mixture::PyMixture;
     #[pymodule_export]
-    use super::record::Record;
+    use super::record::PyRecord;
     #[pymodule_export]
-    use super::target::Target;
+    use super::target::PyTarget;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use crate::arrays::{doubles, in_pool, matrices, numbers, points, rows, slice, vector};
 use crate::errors::raise;
-use crate::target::Target;
+use crate::target::PyTarget;
 use natmix::family::{AnyCovariance, CovarianceKind, Gaussian};
 use numpy::{PyArray1, PyArray2, PyArray3, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -14,11 +14,11 @@ const WEIGHED: usize = 4;
 const FEWEST_WEIGHED: usize = 1_000;
 
 /// A mixture of Gaussians.
-#[pyclass(frozen, module = "natmix._natmix")]
-pub struct Mixture(pub natmix::family::Mixture);
+#[pyclass(frozen, module = "natmix._natmix", name = "Mixture")]
+pub struct PyMixture(pub natmix::family::Mixture);
 
 #[pymethods]
-impl Mixture {
+impl PyMixture {
     /// From weights `(k,)`, means `(k, d)` and covariances `(k, d, d)`, or variances `(k, d)`.
     #[new]
     fn new(weights: &Bound<'_, PyAny>, means: &Bound<'_, PyAny>, covariances: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -98,14 +98,15 @@ impl Mixture {
     fn resample<'py>(
         &self,
         py: Python<'py>,
-        target: &Target,
+        target: &PyTarget,
         n: usize,
         seed: u64,
         threads: usize,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let target = target.engine()?;
         let z = in_pool(py, threads, || {
             let draws = WEIGHED.saturating_mul(n).max(FEWEST_WEIGHED);
-            Ok(natmix::diagnose::weigh_draws(target.engine(), &self.0, draws, seed)?.resample(n, seed))
+            natmix::diagnose::weigh_draws(target, &self.0, draws, seed).map(|weighted| weighted.resample(n, seed))
         })?;
         if z.is_empty() && n > 0 {
             return Err(PyValueError::new_err("no draw has a usable importance weight"));

@@ -1,106 +1,95 @@
 //! All that is kept of a fit, as Python holds it: figures, files, the page.
 
 use crate::arrays::{in_pool, points, rows, slice};
+use crate::convert::{to_map, to_python};
 use crate::errors::raise;
-use crate::fit::{Outcome, Run};
-use crate::mixture::Mixture;
-use crate::target::{Kind, Target, table, wrong};
-use natmix::save::{Posterior, read_posterior_bytes};
-use natmix_app::describe::Subject;
-use natmix_app::networks::data::Memory as NetworkMemory;
+use crate::fit::PyRun;
+use crate::mixture::PyMixture;
+use crate::target::{PyTarget, table};
 use natmix_app::predictive::Predictive;
-use natmix_app::record::{read_report, read_trace, write_trace};
-use natmix_app::summary;
-use natmix_models::{Draws as ModelDraws, Inputs, Memory, Predictions, predict};
-use natmix_nets::predict::{self as network, Averaging};
+use natmix_app::record::{read_report, read_rows, write_trace};
+use natmix_app::saved::{ExternalMemory, SavedVariable};
+use natmix_app::summary::MixtureSample;
+use natmix_app::{Description, Predicted, SavedModel, SavedPosterior};
+use natmix_models::Predictions;
+use natmix_models::design::{Coding, Encoding};
 use natmix_report::{Draws, page};
-use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// Posterior, report, trace, draws and the component of each draw, in the formats of the files.
-type Parts<'py> = (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>>, Vec<usize>);
+type RecordParts<'py> = (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>>, Vec<usize>);
+
+/// Name, shape and dimensions of a variable.
+type VariableParts = (String, Vec<usize>, Vec<String>);
+
+/// Features with their levels, the offset's column and the exposure's.
+type NeededColumns = (Vec<(String, Option<Vec<String>>)>, Option<String>, Option<String>);
 
 /// What is kept of a fit.
-#[pyclass(frozen, module = "natmix._natmix")]
-pub struct Record {
-    kept: natmix_app::record::Record,
+#[pyclass(frozen, module = "natmix._natmix", name = "Record")]
+pub struct PyRecord {
+    kept: natmix_app::FitRecord,
+    /// Draws in the space that was fitted, where they were made in this process.
+    sample: Option<MixtureSample>,
     /// Figures of a regression's rows, measured when somebody wants to see them.
     rows: OnceLock<Predictive>,
 }
 
 #[pymethods]
-impl Record {
-    /// Draws that are kept with a posterior.
-    #[classattr]
-    const DRAWS: usize = summary::DRAWS;
-
-    /// Puts together what a run found. `draws` are on the user's own scale, made from those of `mixture.sample(n, seed)`;
-    /// without them the target's own scale is used.
+impl PyRecord {
+    /// Puts together what a run found. `draws` are on the user's own scale, made from those of the run; without them the
+    /// target's own scale is used.
     #[new]
-    #[pyo3(signature = (run, target, kind, what, details, names=None, draws=None))]
+    #[pyo3(signature = (run, target, kind, what, variables, coords, names=None, draws=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
-        run: &Run,
-        target: &Target,
-        kind: &str,
-        what: &str,
-        details: &str,
+        run: &PyRun,
+        target: &PyTarget,
+        kind: String,
+        what: String,
+        variables: Vec<VariableParts>,
+        coords: &Bound<'_, PyDict>,
         names: Option<Vec<String>>,
         draws: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (engine, settings) = (target.engine(), &run.settings);
-        let fitted = match (&run.outcome, &target.kind) {
-            (Outcome::Fitted(fitted), _) => fitted,
-            (Outcome::Network(found), Kind::Network(network)) => {
-                let record = in_pool(py, settings.threads(), || found.clone().record(settings, &network.data))?;
-                return Ok(record.into());
+        let own_scale = match (names, draws) {
+            (Some(names), Some(draws)) => {
+                let values = slice(&points(draws, "draws", names.len())?)?.to_vec();
+                Some((names, values))
             }
-            (Outcome::Network(_), _) => return Err(PyValueError::new_err("the run is not that of this target")),
+            _ => None,
         };
-        let q = &fitted.mixture;
-        let mut all = py.detach(|| summary::draws(engine, q, summary::DRAWS, settings.seed()).0);
-        if let (Some(names), Some(draws)) = (names, draws) {
-            let values = points(draws, "draws", names.len())?;
-            if values.shape()[0] != all.component.len() {
-                return Err(PyValueError::new_err("one row of draws is needed for each draw of the mixture"));
-            }
-            (all.names, all.values) = (names, slice(&values)?.to_vec());
-        }
-        let mut details: Value =
-            serde_json::from_str(details).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        details["settings"] = json!(settings);
-        details["memory"] = json!(target.study().map(|study| &study.memory));
-        details["spec"] = json!(target.spec());
-        let subject = Subject { target: engine, study: target.study(), kind, summary: what, settings };
-        let report = py.detach(|| subject.report(fitted, &all)).map_err(raise)?;
-        let posterior = Posterior { mixture: q.clone(), parameter_names: all.names.clone(), details };
-        Ok(natmix_app::record::Record { posterior, report, trace: run.trace.clone(), draws: all, formation: None }
-            .into())
+        let variables = variables.into_iter().map(|(name, shape, dims)| SavedVariable { name, shape, dims });
+        let memory = ExternalMemory { variables: variables.collect(), coords: to_map(coords)? };
+        let description = Description { kind, summary: what, memory, own_scale };
+        let (finished, settings) = (run.finished.clone(), &run.settings);
+        let sample = finished.sample.clone();
+        let kept = in_pool(py, settings.threads(), || finished.record(&target.problem, settings, Some(description)))?;
+        Ok(Self { kept, sample, rows: OnceLock::new() })
     }
 
     /// Reads what a fit left in a folder.
     #[staticmethod]
     fn load(dir: PathBuf) -> PyResult<Self> {
-        natmix_app::record::Record::load(&dir).map(Self::from).map_err(raise)
+        natmix_app::FitRecord::load(&dir).map(Self::from).map_err(raise)
     }
 
     /// Writes everything into a folder, with figures of the rows if the target is at hand.
     #[pyo3(signature = (dir, target=None))]
-    fn save(&self, py: Python<'_>, dir: PathBuf, target: Option<&Target>) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, dir: PathBuf, target: Option<&PyTarget>) -> PyResult<()> {
         let whole = self.whole(py, target)?;
-        let log_likelihood = self.rows.get().and_then(|rows| rows.log_likelihood.as_ref());
-        py.detach(|| whole.save(&dir, log_likelihood)).map_err(raise)
+        py.detach(|| whole.save(&dir)).map_err(raise)
     }
 
     /// Everything as bytes and text, in the formats of the files: for pickling.
-    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<RecordParts<'py>> {
         let posterior = self.kept.posterior.to_bytes().map_err(raise)?;
         let report =
             serde_json::to_string(&self.kept.report).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -123,29 +112,69 @@ impl Record {
         draws: &Bound<'_, PyAny>,
         component: Vec<usize>,
     ) -> PyResult<Self> {
-        let posterior = read_posterior_bytes(posterior).map_err(raise)?;
+        let posterior = SavedPosterior::from_bytes(posterior).map_err(raise)?;
         let report = read_report(report, "the report").map_err(raise)?;
         let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
         let values = slice(&points(draws, "draws", names.len())?)?.to_vec();
         let draws = Draws { names, values, component };
-        Ok(natmix_app::record::Record { posterior, report, trace: read_trace(trace), draws, formation: None }.into())
+        let trace = read_rows(trace);
+        Ok(natmix_app::FitRecord { posterior, report, trace, draws, formation: None, log_likelihood: None }.into())
     }
 
-    /// `report.json`.
+    /// What `report.json` holds.
     #[getter]
-    fn report(&self) -> PyResult<String> {
-        serde_json::to_string(&self.kept.report).map_err(|error| PyValueError::new_err(error.to_string()))
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let report =
+            serde_json::to_value(&self.kept.report).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        to_python(py, &report)
     }
 
-    /// What was remembered beside the mixture, as JSON.
+    /// Of what it is the posterior: `density`, `regression`, `network` or `external`.
     #[getter]
-    fn details(&self) -> String {
-        self.kept.posterior.details.to_string()
+    fn kind(&self) -> &'static str {
+        match &self.kept.posterior.model {
+            SavedModel::Density(_) => "density",
+            SavedModel::Regression(_) => "regression",
+            SavedModel::Network(_) => "network",
+            SavedModel::External(_) => "external",
+        }
+    }
+
+    /// The model's own variables, if it has any that only Python knows.
+    #[getter]
+    fn variables(&self) -> Vec<VariableParts> {
+        let known = self.external().map_or(&[][..], |memory| &memory.variables[..]);
+        known.iter().cloned().map(|SavedVariable { name, shape, dims }| (name, shape, dims)).collect()
+    }
+
+    /// Labels along the dimensions of the variables.
+    #[getter]
+    fn coords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let coords = PyDict::new(py);
+        for (name, labels) in self.external().into_iter().flat_map(|memory| &memory.coords) {
+            coords.set_item(name, to_python(py, labels)?)?;
+        }
+        Ok(coords)
+    }
+
+    /// Features with their levels, and names of the columns for offset and exposure: what a table of new rows needs. Nothing
+    /// where there is no table.
+    #[getter]
+    fn columns(&self) -> Option<NeededColumns> {
+        let encoding = self.encoding()?;
+        let features = encoding.features.iter().map(|feature| {
+            let levels = match &feature.coding {
+                Coding::Levels { levels, .. } => Some(levels.clone()),
+                Coding::Number { .. } => None,
+            };
+            (feature.column.clone(), levels)
+        });
+        Some((features.collect(), encoding.offset.clone(), encoding.exposure.clone()))
     }
 
     #[getter]
-    fn mixture(&self) -> Mixture {
-        Mixture(self.kept.posterior.mixture.clone())
+    fn mixture(&self) -> PyMixture {
+        PyMixture(self.kept.posterior.mixture.clone())
     }
 
     #[getter]
@@ -175,51 +204,22 @@ impl Record {
 
     /// The page of the report, with figures of the rows if the target is at hand.
     #[pyo3(signature = (target=None))]
-    fn html(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<String> {
+    fn html(&self, py: Python<'_>, target: Option<&PyTarget>) -> PyResult<String> {
         let whole = self.whole(py, target)?;
         Ok(py.detach(|| page::page_html(&whole.report, &whole.trace, &whole.draws, whole.formation.as_ref())))
     }
 
-    /// Draws in the fitted space on the scale of a regression's own parameters.
-    fn to_user_scale<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let memory = self.memory()?;
-        let d = self.kept.posterior.mixture.dim();
-        let z = points(z, "z", d)?;
-        let mut values = vec![0.0; slice(&z)?.len()];
-        for (z, out) in slice(&z)?.chunks_exact(d).zip(values.chunks_exact_mut(d)) {
-            memory.to_user_scale(z, out);
-        }
-        rows(py, values, d)
+    /// Points of the fitted space on the scale of the parameters.
+    fn to_own_scale<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let posterior = &self.kept.posterior;
+        let z = points(z, "z", posterior.mixture.dim())?;
+        let values = posterior.to_own_scale(slice(&z)?).map_err(raise)?;
+        rows(py, values, posterior.names().len())
     }
 
-    /// Predictions for the rows of a table with the columns of the fit: a dictionary of arrays.
-    fn predict<'py>(
-        &self,
-        py: Python<'py>,
-        z: &Bound<'py, PyAny>,
-        values: &Bound<'py, PyAny>,
-        names: Vec<String>,
-        levels: BTreeMap<usize, Vec<String>>,
-        threads: usize,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let memory = self.memory()?;
-        let z = points(z, "z", self.kept.posterior.mixture.dim())?;
-        let z = slice(&z)?.to_vec();
-        let rows_of_table = memory.encoding.encode(table(values, names, levels)?).map_err(wrong)?;
-        let mut predictions = in_pool(py, threads, || {
-            let draws = ModelDraws::new(memory.kind, rows_of_table.dim, &z)?;
-            predict(&draws, Inputs::new(&rows_of_table.x, rows_of_table.dim, rows_of_table.offset.as_deref())?)
-        })?;
-        if let Some(outcome) = &memory.encoding.outcome {
-            predictions.rescale(outcome.centre, outcome.scale);
-        }
-        to_dict(py, predictions)
-    }
-
-    /// Predictions of a network, averaged over draws of its weights.
-    #[pyo3(signature = (values, names, levels, draws, seed, threads))]
+    /// Predictions for the rows of a table with the columns of the fit, averaged over draws: a dictionary of arrays.
     #[allow(clippy::too_many_arguments)]
-    fn predict_network<'py>(
+    fn predict<'py>(
         &self,
         py: Python<'py>,
         values: &Bound<'py, PyAny>,
@@ -230,63 +230,60 @@ impl Record {
         threads: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let posterior = &self.kept.posterior;
-        let memory: NetworkMemory = serde_json::from_value(posterior.details["network"].clone())
-            .map_err(|_| PyValueError::new_err("this posterior is not that of a network"))?;
-        let rows = memory.input.encode(table(values, names, levels)?).map_err(wrong)?;
-        // As many draws as asked for, over all components.
-        let each = draws.div_ceil(posterior.mixture.len()).max(1);
-        let averaging = if memory.points { Averaging::Means } else { Averaging::Draws { each, seed } };
-        let mut found =
-            in_pool(py, threads, || network::predict(&memory.network, &posterior.mixture, rows.x(), averaging))?;
-        let information = found.mutual_information();
-        let (centre, scale) = memory.input.outcome_scale();
-        found.predictions.rescale(centre, scale);
-        let result = to_dict(py, found.predictions)?;
-        if !information.is_empty() {
-            result.set_item("expected_entropy", PyArray1::from_vec(py, found.expected_entropy))?;
-            result.set_item("mutual_information", PyArray1::from_vec(py, information))?;
-        }
-        Ok(result)
+        let rows = posterior.encode_rows(table(values, names, levels)?).map_err(raise)?;
+        to_dict(py, in_pool(py, threads, || posterior.predict(&rows, draws, seed, false))?)
     }
 }
 
-impl From<natmix_app::record::Record> for Record {
-    fn from(kept: natmix_app::record::Record) -> Self {
-        Self { kept, rows: OnceLock::new() }
+impl From<natmix_app::FitRecord> for PyRecord {
+    fn from(kept: natmix_app::FitRecord) -> Self {
+        Self { kept, sample: None, rows: OnceLock::new() }
     }
 }
 
-impl Record {
+impl PyRecord {
     /// All there is to know: with figures of the rows, if there are rows and they were not measured before.
-    fn whole(&self, py: Python<'_>, target: Option<&Target>) -> PyResult<natmix_app::record::Record> {
+    fn whole(&self, py: Python<'_>, target: Option<&PyTarget>) -> PyResult<natmix_app::FitRecord> {
         let mut whole = self.kept.clone();
-        let Some(study) = target.and_then(Target::study).filter(|_| whole.report.train.is_none()) else {
-            return Ok(whole);
-        };
+        let study = target.and_then(|target| target.problem.study());
+        let Some(study) = study.filter(|_| whole.report.train.is_none()) else { return Ok(whole) };
         if self.rows.get().is_none() {
             let (q, seed) = (&whole.posterior.mixture, whole.report.seed);
-            let measured = in_pool(py, 0, || Predictive::measure(study, None, q, seed))?;
+            let measured = in_pool(py, 0, || match &self.sample {
+                Some(sample) => Predictive::measure(study, None, q, &sample.z, seed),
+                None => Predictive::measure(study, None, q, &MixtureSample::of(q, seed).z, seed),
+            })?;
             // Whoever came first has measured the same.
             let _ = self.rows.set(measured);
         }
         if let Some(rows) = self.rows.get() {
             rows.add_to(&mut whole.report);
+            whole.log_likelihood.clone_from(&rows.log_likelihood);
         }
         Ok(whole)
     }
 
-    fn memory(&self) -> PyResult<Memory> {
-        serde_json::from_value(self.kept.posterior.details["memory"].clone()).map_err(|_| {
-            PyValueError::new_err("this posterior is not that of a regression: there is nothing to predict")
-        })
+    fn external(&self) -> Option<&ExternalMemory> {
+        match &self.kept.posterior.model {
+            SavedModel::External(memory) => Some(memory),
+            _ => None,
+        }
+    }
+
+    fn encoding(&self) -> Option<&Encoding> {
+        match &self.kept.posterior.model {
+            SavedModel::Regression(memory) => Some(&memory.encoding),
+            SavedModel::Network(memory) => memory.input.encoding(),
+            SavedModel::Density(_) | SavedModel::External(_) => None,
+        }
     }
 }
 
 /// Predictions as a dictionary of arrays.
-fn to_dict(py: Python<'_>, predictions: Predictions) -> PyResult<Bound<'_, PyDict>> {
+fn to_dict(py: Python<'_>, predicted: Predicted) -> PyResult<Bound<'_, PyDict>> {
     let result = PyDict::new(py);
     let put = |name: &str, values: Vec<f64>| result.set_item(name, PyArray1::from_vec(py, values));
-    match predictions {
+    match predicted.predictions {
         Predictions::Binary { probability, sd, entropy } => {
             put("probability", probability)?;
             put("sd", sd)?;
@@ -305,6 +302,11 @@ fn to_dict(py: Python<'_>, predictions: Predictions) -> PyResult<Bound<'_, PyDic
             put("entropy", entropy)?;
             result.set_item("probability", rows(py, probability, classes)?)?;
         }
+    }
+    let entropies =
+        [("expected_entropy", predicted.expected_entropy), ("mutual_information", predicted.mutual_information)];
+    for (name, values) in entropies.into_iter().filter(|(_, values)| !values.is_empty()) {
+        put(name, values)?;
     }
     Ok(result)
 }

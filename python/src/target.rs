@@ -3,18 +3,15 @@
 use crate::arrays::{in_pool, points, rows, slice, vector};
 use crate::callable::{Callable, Gradient};
 use crate::compiled::Compiled;
-use crate::errors::{raise, without_options};
+use crate::convert::to_value;
+use crate::errors::raise;
 use crate::settings;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows};
-use natmix_app::describe;
-use natmix_app::networks::data::Data;
-use natmix_app::networks::engine;
+use natmix_app::Problem;
 use natmix_app::predictive::log_likelihood;
+use natmix_app::problem::ExternalFunction;
 use natmix_app::settings::{FitSettings, ModelKind, Settings};
-use natmix_models::densities::Spec;
-use natmix_models::study::StudyError;
-use natmix_models::{Study, Table};
-use natmix_nets::Mlp;
+use natmix_models::Table;
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -30,76 +27,36 @@ type ValueAndGrad<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>);
 /// Points of one task.
 const CHUNK: usize = 64;
 
-/// A target of the engine.
-#[pyclass(frozen, module = "natmix._natmix")]
-pub struct Target {
-    pub kind: Kind,
+/// What can be fitted.
+#[pyclass(frozen, module = "natmix._natmix", name = "Target")]
+pub struct PyTarget {
+    pub problem: Problem,
     /// Set to end a run at once.
     pub abort: Arc<AtomicBool>,
     /// What the model adds to the settings of a fit.
     pub settings: Settings,
 }
 
-/// The kinds of targets.
-pub enum Kind {
-    Callable(Callable),
-    Compiled(Compiled),
-    Study(Box<Study>),
-    Network(Box<Network>),
-    Density { target: Box<dyn natmix::target::Target + Send>, init: (Vec<f64>, Vec<f64>), spec: serde_json::Value },
-}
+impl PyTarget {
+    fn new(problem: Problem, settings: Settings) -> Self {
+        Self { problem, abort: Arc::default(), settings }
+    }
 
-/// A network with its data.
-pub struct Network {
-    pub data: Data,
-    pub target: Mlp,
-}
-
-impl Target {
-    fn new(kind: Kind, settings: Settings) -> Self {
-        Self { kind, abort: Arc::default(), settings }
+    fn external(target: Box<dyn natmix::target::Target + Send>, calls_per_point: u64, abort: Arc<AtomicBool>) -> Self {
+        let problem = Problem::External(ExternalFunction { target, calls_per_point });
+        Self { problem, abort, settings: Settings::default() }
     }
 
     /// The target of the engine.
-    pub fn engine(&self) -> &dyn natmix::target::Target {
-        match &self.kind {
-            Kind::Callable(target) => target,
-            Kind::Compiled(target) => target,
-            Kind::Study(target) => &**target,
-            Kind::Network(network) => &network.target,
-            Kind::Density { target, .. } => target,
-        }
-    }
-
-    /// Evaluations of the function for each point that the engine counts: more than one where gradients are numerical.
-    pub fn calls_per_point(&self) -> u64 {
-        match &self.kind {
-            Kind::Callable(callable) if callable.gradient == Gradient::Numerical => 2 * callable.dim as u64 + 1,
-            _ => 1,
-        }
-    }
-
-    /// The description of an analytic density.
-    pub fn spec(&self) -> Option<&serde_json::Value> {
-        match &self.kind {
-            Kind::Density { spec, .. } => Some(spec),
-            _ => None,
-        }
-    }
-
-    /// The table and its regression, if it is one.
-    pub fn study(&self) -> Option<&Study> {
-        match &self.kind {
-            Kind::Study(study) => Some(study),
-            _ => None,
-        }
+    pub fn engine(&self) -> PyResult<&dyn natmix::target::Target> {
+        self.problem.target().map_err(raise)
     }
 }
 
 /// A table from Python.
 pub fn table(values: &Bound<'_, PyAny>, names: Vec<String>, levels: BTreeMap<usize, Vec<String>>) -> PyResult<Table> {
     let values = points(values, "the table", names.len())?;
-    let mut table = Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(wrong)?;
+    let mut table = Table::from_values("the table", names, slice(&values)?.to_vec()).map_err(raise)?;
     table.levels = levels;
     Ok(table)
 }
@@ -115,16 +72,8 @@ fn unless<T: PartialEq>(default: T, value: T) -> Option<T> {
     (value != default).then_some(value)
 }
 
-/// An exception for data that make no sense.
-pub fn wrong(error: impl Into<StudyError>) -> PyErr {
-    match error.into() {
-        StudyError::Model(error) => raise(error),
-        error => PyValueError::new_err(without_options(&error.to_string())),
-    }
-}
-
 #[pymethods]
-impl Target {
+impl PyTarget {
     /// A Python function of points `(n, dim)`.
     #[staticmethod]
     #[pyo3(signature = (function, context, names, gradient, curvature=None, curvature_function=None))]
@@ -160,7 +109,8 @@ impl Target {
             gradient,
             abort: Arc::clone(&abort),
         };
-        Ok(Self { kind: Kind::Callable(callable), abort, settings: Settings::default() })
+        let calls_per_point = if gradient == Gradient::Numerical { 2 * dim as u64 + 1 } else { 1 };
+        Ok(Self::external(Box::new(callable), calls_per_point, abort))
     }
 
     /// A compiled function at an address, with the signature that nutpie uses; `owner` keeps it alive.
@@ -173,7 +123,7 @@ impl Target {
         // signature, and numba compiles to it; `owner` holds the compiled function.
         #[allow(unsafe_code)]
         let compiled = unsafe { Compiled::new(address, user_data, owner, names.len(), names) };
-        Ok(Self::new(Kind::Compiled(compiled), Settings::default()))
+        Ok(Self::external(Box::new(compiled), 1, Arc::default()))
     }
 
     /// A regression: a table with named columns, the outcome among them.
@@ -213,9 +163,8 @@ impl Target {
             ..FitSettings::default()
         };
         let settings = Settings { fit, ..Settings::default() };
-        let options = settings.design();
-        let study = Study::new(table, &options, kind, prior_sd, noise_sd).map_err(wrong)?;
-        Ok(Self::new(Kind::Study(Box::new(study)), settings))
+        let problem = Problem::regression(table, kind, &settings).map_err(raise)?;
+        Ok(Self::new(problem, settings))
     }
 
     /// A network: a table with named columns, the outcome among them, and settings of training.
@@ -238,69 +187,62 @@ impl Target {
         };
         let mut settings = Settings { fit, ..Settings::default() };
         settings::set(&mut settings, training, true)?;
-        let data = Data::of_table(table, &settings, None).map_err(wrong)?;
-        let target = engine::target(&settings, &data).map_err(raise)?;
-        Ok(Self::new(Kind::Network(Box::new(Network { data, target })), settings))
+        let problem = Problem::network_of_table(table, &settings).map_err(raise)?;
+        Ok(Self::new(problem, settings))
     }
 
-    /// An analytic density from its JSON description.
+    /// An analytic density from its description: the text of a file, or the same as a dictionary.
     #[staticmethod]
-    fn density(spec: &str) -> PyResult<Self> {
-        let json = serde_json::from_str(spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let spec = Spec::from_json(spec).map_err(raise)?;
-        let target = spec.target().map_err(raise)?;
+    fn density(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let text = match spec.extract::<String>() {
+            Ok(text) => text,
+            Err(_) => to_value(spec)?.to_string(),
+        };
         let fit = FitSettings { model: Some(ModelKind::Density), ..FitSettings::default() };
         let settings = Settings { fit, ..Settings::default() };
-        Ok(Self::new(Kind::Density { target, init: (spec.init.mean, spec.init.sd), spec: json }, settings))
+        Ok(Self::new(Problem::density(&text, "").map_err(raise)?, settings))
     }
 
     /// Dimension of the space that is fitted.
     #[getter]
-    fn dim(&self) -> usize {
-        self.engine().dim()
+    fn dim(&self) -> PyResult<usize> {
+        Ok(self.engine()?.dim())
     }
 
     /// Names of the parameters on their own scale.
     #[getter]
-    fn parameter_names(&self) -> Vec<String> {
-        self.engine().parameter_names()
+    fn parameter_names(&self) -> PyResult<Vec<String>> {
+        Ok(self.engine()?.parameter_names())
     }
 
-    /// A model with data in a line for people.
+    /// One line for people.
     #[getter]
-    fn summary(&self) -> Option<String> {
-        match &self.kind {
-            Kind::Study(study) => Some(describe::regression(study, None)),
-            Kind::Network(network) => Some(network.data.describe()),
-            _ => None,
-        }
+    fn summary(&self) -> String {
+        self.problem.summary()
     }
 
     /// What was odd about the data.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        match &self.kind {
-            Kind::Study(study) => study.warnings.clone(),
-            Kind::Network(network) => network.data.warnings.clone(),
-            _ => Vec::new(),
-        }
+        self.problem.warnings().to_vec()
     }
 
     /// The prior in words.
     #[getter]
     fn priors(&self) -> Vec<String> {
-        self.study().map_or_else(Vec::new, |study| study.regression.prior().to_vec())
+        self.problem.study().map_or_else(Vec::new, |_| self.problem.priors())
     }
 
     /// Rows of data, if there are any.
     #[getter]
-    fn rows(&self) -> Option<usize> {
-        self.engine().num_rows()
+    fn rows(&self) -> PyResult<Option<usize>> {
+        Ok(self.engine()?.num_rows())
     }
 
     /// Points `(n, dim)` on the scale of the parameters.
     fn to_parameters<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let (target, d) = (self.engine(), self.engine().dim());
+        let target = self.engine()?;
+        let d = target.dim();
         let p = target.parameter_names().len();
         let z = points(z, "z", d)?;
         let z = slice(&z)?;
@@ -313,7 +255,8 @@ impl Target {
 
     /// `log p` and its gradient at points `(n, dim)`.
     fn evaluate<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<ValueAndGrad<'py>> {
-        let (target, d) = (self.engine(), self.engine().dim());
+        let target = self.engine()?;
+        let d = target.dim();
         let z = points(z, "z", d)?;
         let z = slice(&z)?.to_vec();
         let (mut log_p, mut grad) = (vec![0.0; z.len() / d], vec![0.0; z.len()]);
@@ -322,23 +265,27 @@ impl Target {
             let out = EvalOut { log_p: &mut log_p, grad, curv: None };
             target.eval(Rows::All, Points::new(&z, d), out, &mut natmix::Scratch::default())
         })
-        .map_err(|error| raise(error.into()))?;
+        .map_err(|error| raise(natmix::Error::from(error)))?;
         Ok((vector(py, log_p), rows(py, grad, d)?))
     }
 
     /// `log p` alone at points `(n, dim)`, in chunks over threads of its own unless the target is a Python function.
     fn values<'py>(&self, py: Python<'py>, z: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let (target, d) = (self.engine(), self.engine().dim());
+        let target = self.engine()?;
+        let d = target.dim();
         let z = points(z, "z", d)?;
         let z = slice(&z)?.to_vec();
         let mut log_p = vec![0.0; z.len() / d];
         in_pool(py, 0, || {
             let chunk = if target.whole_batches() { log_p.len().max(1) } else { CHUNK };
-            log_p.par_chunks_mut(chunk).zip(z.par_chunks(chunk * d)).try_for_each(|(log_p, z)| {
-                let out = EvalOut { log_p, grad: None, curv: None };
-                target.eval(Rows::All, Points::new(z, d), out, &mut natmix::Scratch::default())
-            })?;
-            Ok(())
+            log_p
+                .par_chunks_mut(chunk)
+                .zip(z.par_chunks(chunk * d))
+                .try_for_each(|(log_p, z)| {
+                    let out = EvalOut { log_p, grad: None, curv: None };
+                    target.eval(Rows::All, Points::new(z, d), out, &mut natmix::Scratch::default())
+                })
+                .map_err(natmix::Error::from)
         })?;
         Ok(vector(py, log_p))
     }
@@ -349,8 +296,8 @@ impl Target {
         py: Python<'py>,
         z: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let Some(study) = self.study() else { return Ok(None) };
-        let z = points(z, "z", self.engine().dim())?;
+        let Some(study) = self.problem.study() else { return Ok(None) };
+        let z = points(z, "z", self.engine()?.dim())?;
         let z = slice(&z)?.to_vec();
         let values = in_pool(py, 0, || log_likelihood(study, &z))?;
         rows(py, values, study.regression.data().rows()).map(Some)

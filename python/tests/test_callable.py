@@ -339,7 +339,7 @@ def test_untrusted_fits_warn():
         (dict(dim=2, init=(0.0, -1.0)), ValueError, "init_sd"),
         (dict(dim=2, init=([0.0] * 3, 1.0)), ValueError, "could not be broadcast|init mean"),
         (dict(dim=2, names=["a"]), ValueError, "1 names for 2"),
-        (dict(dim=2, covariance="round"), ValueError, "covariance must be auto or diag or full, not 'round'"),
+        (dict(dim=2, covariance="round"), ValueError, "covariance must be auto or full or diag, not 'round'"),
         (dict(dim=2, minibatch=3), ValueError, "minibatch"),
     ],
 )

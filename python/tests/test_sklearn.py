@@ -95,5 +95,5 @@ def test_networks_learn_what_lines_cannot(tmp_path):
     bend = BayesNetworkRegressor(hidden=(20,), epochs=150).fit(X, X[:, 0] ** 2 + 0.05 * rng.normal(size=400))
     mean, sd = bend.predict(X, return_std=True)
     assert np.corrcoef(mean, X[:, 0] ** 2)[0, 1] > 0.95 and (sd > 0).all()
-    with pytest.raises(ValueError, match="step is not one of relu, tanh"):
+    with pytest.raises(ValueError, match="activation must be relu or tanh, not 'step'"):
         BayesNetworkClassifier(activation="step").fit(X, y)

@@ -1,17 +1,16 @@
 //! `--trace-frames`: from an observer of the run to how the mixture formed.
 
-use crate::folder::Folder;
-use crate::problem::Problem;
-use crate::record::files;
-use crate::record::read_frames;
+use crate::Error;
+use crate::folder::OutputFolder;
+use crate::record::{files, read_frames};
 use crate::settings::Settings;
-use anyhow::Result;
 use natmix::Fitted;
 use natmix::observe::{Film, Frame};
+use natmix::target::Target;
 use natmix_report::formation::Formation;
 
 /// A film in the making.
-pub struct Filming {
+pub(crate) struct Filming {
     /// Watches the run.
     pub film: Film,
     /// What an interrupted run has left that this one goes on from.
@@ -21,7 +20,7 @@ pub struct Filming {
 
 impl Filming {
     /// None if nobody asked for it.
-    pub fn new(settings: &Settings, out: &Folder, resumed: bool) -> Result<Option<Self>> {
+    pub fn new(settings: &Settings, out: &OutputFolder, resumed: bool) -> Result<Option<Self>, Error> {
         let Some(most) = settings.fit.trace_frames else { return Ok(None) };
         // A killed run has left a checkpoint but no frames: those in the folder are of a run before it.
         let killed = out.staged(files::CHECKPOINT).exists();
@@ -30,7 +29,7 @@ impl Filming {
     }
 
     /// Adds the result to what was seen. `before` counts evaluations ahead of the run.
-    pub fn finish(self, problem: &Problem, fitted: &Fitted, before: u64) -> Formation {
+    pub fn finish(self, target: &dyn Target, fitted: &Fitted, before: u64) -> Formation {
         let mut frames = self.film.into_frames();
         frames.iter_mut().for_each(|frame| frame.evals += before);
         let last = Frame {
@@ -39,11 +38,6 @@ impl Filming {
             elbo: fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |diagnostics| diagnostics.elbo.mean),
             mixture: fitted.mixture.clone(),
         };
-        Formation::new(problem.target(), &frames, &last, self.earlier, self.most)
+        Formation::new(target, &frames, &last, self.earlier, self.most)
     }
-}
-
-/// Removes the frames of an earlier run, whose results have been replaced by those of one without frames.
-pub fn remove_stale(out: &Folder) {
-    let _ = std::fs::remove_file(out.path(files::FRAMES));
 }

@@ -1,30 +1,30 @@
 //! Files that are written whole or not at all: put together beside their place, and moved there when complete.
 
-use anyhow::{Context, Result};
+use crate::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// A folder of results, opened before the work starts so that a place that cannot be written is known at once.
 ///
-/// What is new is put together in a hidden folder inside it; what was there stays as it is until [`Folder::publish`].
-pub struct Folder {
+/// What is new is put together in a hidden folder inside it; what was there stays as it is until [`OutputFolder::publish`].
+pub struct OutputFolder {
     dir: PathBuf,
     stage: PathBuf,
     /// Whether it is new, so that an error leaves nothing behind.
     created: bool,
 }
 
-impl Folder {
+impl OutputFolder {
     /// Opens `dir`, with new things kept under `stage` until they are complete. What an earlier, killed run left there
     /// is removed unless `keep`.
-    pub fn open(dir: &Path, stage: &str, keep: bool) -> Result<Self> {
+    pub fn open(dir: &Path, stage: &str, keep: bool) -> Result<Self, Error> {
         let created = !dir.exists();
         let stage = dir.join(stage);
         if !keep {
             let _ = fs::remove_dir_all(&stage);
         }
-        fs::create_dir_all(&stage).with_context(|| format!("cannot create {}", dir.display()))?;
+        fs::create_dir_all(&stage).map_err(Error::io(format!("create {}", dir.display())))?;
         Ok(Self { dir: dir.to_owned(), stage, created })
     }
 
@@ -52,7 +52,7 @@ impl Folder {
     }
 
     /// Moves all that is new to its place.
-    pub fn publish(&self) -> Result<()> {
+    pub fn publish(&self) -> Result<(), Error> {
         let moved = || -> std::io::Result<()> {
             for entry in fs::read_dir(&self.stage)? {
                 let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
@@ -72,12 +72,12 @@ impl Folder {
             }
             fs::remove_dir(&self.stage)
         };
-        moved().with_context(|| format!("cannot write in {}", self.dir.display()))
+        moved().map_err(Error::io(format!("write in {}", self.dir.display())))
     }
 }
 
 /// Writes one file through `fill`; a file of that name is replaced only when the new one is complete.
-pub fn write_whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) -> Result<()> {
+pub fn write_whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) -> Result<(), Error> {
     // A device or a pipe cannot be replaced, nor be half-written.
     let special = fs::metadata(path).is_ok_and(|about| !about.is_file());
     let mut part = path.as_os_str().to_owned();
@@ -92,7 +92,7 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> std::
     if done.is_err() && !special {
         let _ = fs::remove_file(&part);
     }
-    done.with_context(|| format!("cannot write {}", path.display()))
+    done.map_err(Error::io(format!("write {}", path.display())))
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("natmix-folder-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         let fill = |text: &str| {
-            let folder = Folder::open(&dir, ".part", false).unwrap();
+            let folder = OutputFolder::open(&dir, ".part", false).unwrap();
             fs::write(folder.staged("a"), text).unwrap();
             fs::create_dir(folder.staged("b")).unwrap();
             fs::write(folder.staged("b/c"), text).unwrap();
@@ -130,7 +130,7 @@ mod tests {
             file.write_all(b"new")?;
             Err(std::io::Error::other("no more"))
         });
-        assert!(format!("{:#}", failed.unwrap_err()).contains("no more"));
+        assert!(std::error::Error::source(&failed.unwrap_err()).unwrap().to_string().contains("no more"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         write_whole(&path, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");

@@ -1,8 +1,7 @@
-//! Networks, for command line and Python: their data, their training, what it finds, their scores and predictions.
+//! Networks: their data, their training or fit by the engine, and the record of it.
 
 pub mod data;
 pub mod engine;
-pub mod found;
-pub mod prediction;
+pub(crate) mod record;
 pub mod score;
 pub mod train;

@@ -1,11 +1,10 @@
 //! Figures of a regression's rows: scores of its predictions, leave-one-out, log likelihoods. All in the outcome's own units.
 
-use crate::summary;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
 use natmix_models::loo::loo;
-use natmix_models::{Dataset, Draws, Kind, Scored, Study, score};
+use natmix_models::{CoefficientDraws, Dataset, RegressionKind, Scored, Study, score};
 use natmix_report::{Loo, Report, Scores};
 
 /// Draws for scores and leave-one-out, at most and at least.
@@ -34,13 +33,12 @@ pub struct Predictive {
 }
 
 impl Predictive {
-    /// Measures them with the draws of [`summary::draws`].
-    pub fn measure(study: &Study, test: Option<&Dataset>, q: &Mixture, seed: u64) -> Result<Self, Error> {
+    /// Measures them with draws `z` of the fitted space, those of [`MixtureSample`](crate::summary::MixtureSample).
+    pub fn measure(study: &Study, test: Option<&Dataset>, q: &Mixture, z: &[f64], seed: u64) -> Result<Self, Error> {
         let (kind, table) = (study.regression.kind(), study.regression.data());
-        let z = q.sample(summary::DRAWS, seed);
         let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS);
         let few = &z[..count * q.dim()];
-        let draws = Draws::new(kind, table.features(), few)?;
+        let draws = CoefficientDraws::new(kind, table.features(), few)?;
         let train = score_rows(&draws, table, study)?;
         let test = test.map(|table| score_rows(&draws, table, study)).transpose()?;
         let weighted = weigh_draws(study, q, count.max(FEWEST_TO_SMOOTH), seed)?;
@@ -57,7 +55,7 @@ impl Predictive {
             true => Some((table.rows(), log_likelihood(study, &few[..kept * q.dim()])?)),
             false => None,
         };
-        let separated = kind == Kind::Logistic && train.auroc == Some(1.0);
+        let separated = kind == RegressionKind::Logistic && train.auroc == Some(1.0);
         Ok(Self { train, test, loo, log_likelihood, separated })
     }
 
@@ -76,7 +74,7 @@ impl Predictive {
 pub fn log_likelihood(study: &Study, z: &[f64]) -> Result<Vec<f64>, Error> {
     let table = study.regression.data();
     let rows = table.take(&(0..table.rows()).collect::<Vec<_>>())?;
-    let draws = Draws::new(study.regression.kind(), table.features(), z)?;
+    let draws = CoefficientDraws::new(study.regression.kind(), table.features(), z)?;
     let mut values = draws.log_likelihood((&rows).into(), rows.outcome())?;
     let log_scale = units(study).1.ln();
     values.iter_mut().for_each(|x| *x -= log_scale);
@@ -88,7 +86,7 @@ fn units(study: &Study) -> (f64, f64) {
     study.memory.encoding.outcome.as_ref().map_or((0.0, 1.0), |outcome| (outcome.centre, outcome.scale))
 }
 
-fn score_rows(draws: &Draws, table: &Dataset, study: &Study) -> Result<Scores, Error> {
+fn score_rows(draws: &CoefficientDraws, table: &Dataset, study: &Study) -> Result<Scores, Error> {
     let Scored { scores, calibration, roc, residuals } = score(draws, table)?;
     let (centre, scale) = units(study);
     Ok(Scores {

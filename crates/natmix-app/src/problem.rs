@@ -1,128 +1,231 @@
-//! What is fitted: an analytic density, or a regression with its data. Read and checked before anything is written.
+//! What is fitted: an analytic density, a regression or a network with its data, or a function from elsewhere. Read and checked
+//! before anything is written.
 
-use crate::describe;
 use crate::memory;
+use crate::networks::data::NetworkData;
+use crate::networks::engine;
+use crate::saved::{ExternalMemory, SavedModel};
 use crate::settings::{ModelKind, Settings};
-use anyhow::{Context, Result, bail};
+use crate::{Error, networks::data::NetworkMemory};
 use natmix::config::About;
 use natmix::target::Target;
 use natmix_models::densities::Spec;
 use natmix_models::table::TableFile;
 use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Observations, OutcomeKind, Study, Table};
+use natmix_nets::Mlp;
 use std::path::Path;
 
-/// A target with all that is known about it.
+/// What is fitted, with all that is known about it.
 pub enum Problem {
-    /// An analytic target.
-    Density {
-        /// The target.
-        target: Box<dyn Target + Send>,
-        /// Its description, as the file gives it.
-        spec: serde_json::Value,
-        /// Where a start may be drawn from.
-        init: (Vec<f64>, Vec<f64>),
-        /// One line for people.
-        summary: String,
-    },
+    /// An analytic density.
+    Density(AnalyticDensity),
     /// A regression.
-    Regression(Box<Data>),
+    Regression(Box<TableRegression>),
+    /// A network.
+    Network(Box<TableNetwork>),
+    /// A function that only its owner knows.
+    External(ExternalFunction),
 }
 
-/// A study, with what only the command line knows about it.
-pub struct Data {
+/// An analytic density.
+pub struct AnalyticDensity {
+    target: Box<dyn Target + Send>,
+    /// Its description, as the file gives it.
+    spec: serde_json::Value,
+    /// Where a start may be drawn from.
+    init: (Vec<f64>, Vec<f64>),
+    summary: String,
+}
+
+/// A regression with its data.
+pub struct TableRegression {
     /// The table and its regression; a target whose parameters are on the user's own scale.
     pub study: Study,
     /// Rows to score predictions on.
     pub test: Option<Dataset>,
-    /// One line for people.
-    pub summary: String,
+    summary: String,
+}
+
+/// A network with its data.
+pub struct TableNetwork {
+    /// The rows.
+    pub data: NetworkData,
+    /// As a target of the engine, in double precision: takes memory, so only where it is wanted.
+    pub target: Option<Mlp>,
+}
+
+/// A function from elsewhere.
+pub struct ExternalFunction {
+    /// As a target of the engine.
+    pub target: Box<dyn Target + Send>,
+    /// Calls of the function for each point that the engine counts: more than one where gradients are numerical.
+    pub calls_per_point: u64,
 }
 
 impl Problem {
     /// Reads and checks everything that the settings name.
-    pub fn load(settings: &Settings) -> Result<Self> {
-        match settings.fit.model {
-            Some(ModelKind::Density) => Self::density(settings),
-            Some(model) => Self::regression(model, settings),
-            None => bail!("no model"),
+    pub fn load(settings: &Settings) -> Result<Self, Error> {
+        let fit = &settings.fit;
+        let Some(model) = fit.model else { return Err(Error::setting("model", "is missing")) };
+        let missing = |setting| Error::setting(setting, format!("is missing: {} needs it", model.name()));
+        if model == ModelKind::Density {
+            let path = fit.spec.as_deref().ok_or_else(|| missing("spec"))?;
+            let text = std::fs::read_to_string(path).map_err(Error::io(format!("read {}", path.display())))?;
+            return Self::density(&text, &format!("in {}", name_of(path)))
+                .map_err(Error::because(format!("{} is not a density", path.display())));
         }
-    }
-
-    fn density(settings: &Settings) -> Result<Self> {
-        let path = settings.fit.spec.as_deref().context("a density needs --spec FILE.json")?;
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Self::from_spec(&text, &name_of(path)).with_context(|| format!("{} is not a density", path.display()))
-    }
-
-    /// The density that `text` describes; `name` says where it is from.
-    pub fn from_spec(text: &str, name: &str) -> Result<Self> {
-        let spec = Spec::from_json(text)?;
-        let target = spec.target()?;
-        let summary = format!("the density in {name} (dimension {})", target.dim());
-        let init = (spec.init.mean, spec.init.sd);
-        Ok(Problem::Density { target, spec: serde_json::from_str(text)?, init, summary })
-    }
-
-    fn regression(model: ModelKind, settings: &Settings) -> Result<Self> {
-        let path = settings.fit.data.as_deref().with_context(|| format!("{} needs --data FILE", model.name()))?;
-        let outcome = settings.fit.outcome.clone().with_context(|| format!("{} needs --outcome COL", model.name()))?;
-        let kind = model.regression().with_context(|| format!("{} is no regression", model.name()))?;
+        let Some(kind) = model.regression() else {
+            return Ok(Self::network(NetworkData::load(settings)?, None));
+        };
+        let path = fit.data.as_deref().ok_or_else(|| missing("data"))?;
+        let outcome = fit.outcome.clone().ok_or_else(|| missing("outcome"))?;
         let study = study(path, settings, &settings.design(), kind)?;
         let encoding = &study.memory.encoding;
-        let test = settings.fit.test.as_deref().map(|path| test_rows(path, encoding, &outcome)).transpose()?;
-        let summary = describe::regression(&study, Some(&name_of(path)));
-        Ok(Problem::Regression(Box::new(Data { study, test, summary })))
+        let test = fit.test.as_deref().map(|path| test_rows(path, encoding, &outcome)).transpose()?;
+        let summary = describe(&study, Some(&name_of(path)));
+        Ok(Self::Regression(Box::new(TableRegression { study, test, summary })))
     }
 
-    /// The target.
-    pub fn target(&self) -> &dyn Target {
+    /// The density that `text` describes; `place` says where it is from, if that is worth saying.
+    pub fn density(text: &str, place: &str) -> Result<Self, Error> {
+        let spec = Spec::from_json(text)?;
+        let target = spec.target()?;
+        let dim = target.dim();
+        let summary = match place {
+            "" => format!("a density of dimension {dim}"),
+            place => format!("the density {place} (dimension {dim})"),
+        };
+        let init = (spec.init.mean, spec.init.sd);
+        let spec = serde_json::from_str(text).map_err(|error| Error::Invalid(error.to_string()))?;
+        Ok(Self::Density(AnalyticDensity { target, spec, init, summary }))
+    }
+
+    /// A regression of a table that is in memory.
+    pub fn regression(table: Table, kind: OutcomeKind, settings: &Settings) -> Result<Self, Error> {
+        let study = Study::new(table, &settings.design(), kind, settings.prior_sd(), settings.fit.noise_sd)?;
+        let summary = describe(&study, None);
+        Ok(Self::Regression(Box::new(TableRegression { study, test: None, summary })))
+    }
+
+    /// A network; with settings, it can be evaluated by the engine.
+    pub fn network(data: NetworkData, target: Option<Mlp>) -> Self {
+        Self::Network(Box::new(TableNetwork { data, target }))
+    }
+
+    /// A network of a table that is in memory, ready to be evaluated.
+    pub fn network_of_table(table: Table, settings: &Settings) -> Result<Self, Error> {
+        let data = NetworkData::of_table(table, settings, None)?;
+        let target = engine::target(settings, &data)?;
+        Ok(Self::network(data, Some(target)))
+    }
+
+    /// As a target of the engine.
+    pub fn target(&self) -> Result<&dyn Target, Error> {
         match self {
-            Problem::Density { target, .. } => target,
-            Problem::Regression(data) => &data.study,
+            Self::Density(density) => Ok(&density.target),
+            Self::Regression(regression) => Ok(&regression.study),
+            Self::External(external) => Ok(&external.target),
+            Self::Network(network) => match &network.target {
+                Some(target) => Ok(target),
+                None => Err(Error::Invalid("a network of this command cannot be evaluated at single points".into())),
+            },
         }
     }
 
-    /// Where a start may be drawn from: mean and standard deviation.
-    fn init(&self) -> (&[f64], &[f64]) {
+    /// The table and its regression, if it is one.
+    pub fn study(&self) -> Option<&Study> {
         match self {
-            Problem::Density { init, .. } => (&init.0, &init.1),
-            Problem::Regression(_) => (&[0.0], &[1.0]),
+            Self::Regression(regression) => Some(&regression.study),
+            _ => None,
         }
     }
 
-    /// The description of a density, as its file gives it.
-    pub fn spec(&self) -> Option<&serde_json::Value> {
+    /// Name of the model.
+    pub fn kind(&self) -> &'static str {
         match self {
-            Problem::Density { spec, .. } => Some(spec),
-            Problem::Regression(_) => None,
+            Self::Density(_) => "density",
+            Self::Regression(regression) => regression.study.memory.kind.name(),
+            Self::Network(_) => "mlp",
+            Self::External(_) => "Python function",
         }
     }
 
     /// One line for people.
-    pub fn summary(&self) -> &str {
+    pub fn summary(&self) -> String {
         match self {
-            Problem::Density { summary, .. } => summary,
-            Problem::Regression(data) => &data.summary,
+            Self::Density(density) => density.summary.clone(),
+            Self::Regression(regression) => regression.summary.clone(),
+            Self::Network(network) => network.data.describe(),
+            Self::External(_) => "a Python function".into(),
+        }
+    }
+
+    /// What was odd about the data, but no error.
+    pub fn warnings(&self) -> &[String] {
+        match self {
+            Self::Regression(regression) => &regression.study.warnings,
+            Self::Network(network) => &network.data.warnings,
+            Self::Density(_) | Self::External(_) => &[],
+        }
+    }
+
+    /// The prior in words, one line each.
+    pub fn priors(&self) -> Vec<String> {
+        match self {
+            Self::Regression(regression) => regression.study.regression.prior().to_vec(),
+            Self::Network(_) => vec!["each weight and bias ~ normal(0, 1 / prior precision of its layer)".into()],
+            Self::Density(_) | Self::External(_) => Vec::new(),
+        }
+    }
+
+    /// Calls of a function for each point that the engine counts.
+    pub(crate) fn calls_per_point(&self) -> u64 {
+        match self {
+            Self::External(external) => external.calls_per_point,
+            _ => 1,
         }
     }
 
     /// What the engine's settings must know about it.
-    pub fn about(&self) -> About<'_> {
-        let (target, init) = (self.target(), self.init());
-        About { dim: target.dim(), rows: target.num_rows(), init, ..About::default() }
+    pub fn about(&self) -> Result<About<'_>, Error> {
+        let target = self.target()?;
+        let init: (&[f64], &[f64]) = match self {
+            Self::Density(density) => (&density.init.0, &density.init.1),
+            _ => (&[0.0], &[1.0]),
+        };
+        let gradient = target.has_gradient();
+        Ok(About { dim: target.dim(), rows: target.num_rows(), gradient, init, ..About::default() })
     }
 
-    /// The data, if there are any.
-    pub fn data(&self) -> Option<&Data> {
+    /// What a posterior must remember of it. `points` are components of plain networks.
+    pub(crate) fn memory(&self, points: bool) -> SavedModel {
         match self {
-            Problem::Density { .. } => None,
-            Problem::Regression(data) => Some(data),
+            Self::Density(density) => SavedModel::Density(density.spec.clone()),
+            Self::Regression(regression) => SavedModel::Regression(regression.study.memory.clone()),
+            Self::Network(network) => {
+                let (network, input) = (network.data.network.clone(), network.data.input.clone());
+                SavedModel::Network(NetworkMemory { network, input, points })
+            }
+            Self::External(_) => SavedModel::External(ExternalMemory::default()),
         }
     }
 }
 
+/// One line about a regression. `file` is where its table came from.
+fn describe(study: &Study, file: Option<&str>) -> String {
+    let encoding = &study.memory.encoding;
+    let (dim, rows) = (encoding.dim(), study.num_rows().unwrap_or(0));
+    format!(
+        "a {} regression of `{}` on {dim} coefficient{} ({}{rows} rows)",
+        study.memory.kind.name(),
+        encoding.outcome.as_ref().map_or("", |outcome| &outcome.column),
+        if dim == 1 { "" } else { "s" },
+        file.map_or_else(String::new, |file| format!("{file}, "))
+    )
+}
+
 /// Reads a table into memory or, if that is asked for or memory is short, onto disk.
-fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: OutcomeKind) -> Result<Study> {
+fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: OutcomeKind) -> Result<Study, Error> {
     let (prior_sd, noise_sd) = (settings.prior_sd(), settings.fit.noise_sd);
     let room = memory::room().unwrap_or(u64::MAX);
     if settings.stream() || memory::may_exceed(path, room) {
@@ -140,9 +243,11 @@ fn existing_part(path: &Path) -> &Path {
 }
 
 /// Rows to score predictions on.
-fn test_rows(path: &Path, encoding: &Encoding, outcome: &str) -> Result<Dataset> {
+fn test_rows(path: &Path, encoding: &Encoding, outcome: &str) -> Result<Dataset, Error> {
     let EncodedRows { dim, x, outcome: y, offset, .. } = encoding.read(path)?;
-    let y = y.with_context(|| format!("{} has no column `{outcome}` to score predictions on", path.display()))?;
+    let y = y.ok_or_else(|| {
+        Error::Invalid(format!("{} has no column `{outcome}` to score predictions on", path.display()))
+    })?;
     let table = Observations::new(x, dim, y)?;
     Ok(match offset {
         Some(offset) => table.with_offset(offset)?.into(),
@@ -150,6 +255,7 @@ fn test_rows(path: &Path, encoding: &Encoding, outcome: &str) -> Result<Dataset>
     })
 }
 
-fn name_of(path: &Path) -> String {
+/// The last part of a path.
+pub(crate) fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

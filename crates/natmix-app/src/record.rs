@@ -1,12 +1,13 @@
 //! All that is kept of a fit, as files in a folder: read back as it was written.
 
-use crate::settings::Settings;
+use crate::Error;
+use crate::folder::OutputFolder;
+use crate::saved::SavedPosterior;
 use crate::zarr;
-use natmix::Error;
 use natmix::observe::TraceRow;
-use natmix::save::Posterior;
 use natmix_report::formation::Formation;
 use natmix_report::{Draws, Report, page};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::Write;
@@ -34,9 +35,9 @@ pub mod files {
 
 /// What is kept of a fit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct FitRecord {
     /// The mixture.
-    pub posterior: Posterior,
+    pub posterior: SavedPosterior,
     /// The figures.
     pub report: Report,
     /// The way there.
@@ -45,55 +46,95 @@ pub struct Record {
     pub draws: Draws,
     /// How the mixture formed, where that was asked for.
     pub formation: Option<Formation>,
+    /// The number of rows, and the log likelihood of each for the first draws, where they were measured.
+    pub log_likelihood: Option<(usize, Vec<f64>)>,
 }
 
-impl Record {
-    /// Writes everything into a folder, the page with its pictures included. The posterior comes last: a folder that has
-    /// one is complete.
-    pub fn save(&self, dir: &Path, log_likelihood: Option<&(usize, Vec<f64>)>) -> Result<(), Error> {
-        fs::create_dir_all(dir).map_err(|source| Error::Io { file: dir.display().to_string(), source })?;
-        write(dir, files::TRACE, &write_trace(&self.trace))?;
-        self.save_beside_trace(dir, log_likelihood)
+impl FitRecord {
+    /// Writes everything into a folder, the page with its pictures included: what was there stays until all is complete.
+    pub fn save(&self, dir: &Path) -> Result<(), Error> {
+        let out = OutputFolder::open(dir, files::STAGE, false)?;
+        let written = write(out.stage(), files::TRACE, &write_trace(&self.trace))
+            .and_then(|()| self.write_beside_trace(out.stage()))
+            .and_then(|()| out.publish());
+        match written {
+            Ok(()) => self.remove_stale(&out),
+            Err(_) => out.discard(),
+        }
+        written
     }
 
-    /// The same where a folder is there that holds the trace already.
-    pub fn save_beside_trace(&self, dir: &Path, log_likelihood: Option<&(usize, Vec<f64>)>) -> Result<(), Error> {
-        let other =
-            |name: &str, source: std::io::Error| Error::Io { file: dir.join(name).display().to_string(), source };
-        store(&self.draws, log_likelihood).write(&dir.join(files::DRAWS))?;
+    /// Writes all but the trace. The posterior comes last: a folder that has one is complete.
+    pub(crate) fn write_beside_trace(&self, dir: &Path) -> Result<(), Error> {
+        store(&self.draws, self.log_likelihood.as_ref()).write(&dir.join(files::DRAWS))?;
         // The command line can repeat only what it has a name for.
-        if let Ok(settings) = serde_json::from_value::<Settings>(self.posterior.details["settings"].clone())
-            && settings.fit.model.is_some()
-        {
-            let text = toml::to_string_pretty(&settings).map_err(|e| other(files::CONFIG, std::io::Error::other(e)))?;
-            write(dir, files::CONFIG, &text)?;
+        if let Some(settings) = self.posterior.settings.as_ref().filter(|settings| settings.fit.model.is_some()) {
+            let text = toml::to_string_pretty(settings).map_err(std::io::Error::other);
+            write(dir, files::CONFIG, &text.map_err(Error::io(format!("write {}", files::CONFIG)))?)?;
         }
-        let report = serde_json::to_string_pretty(&self.report).map_err(|error| other(files::REPORT, error.into()))?;
-        write(dir, files::REPORT, &report)?;
-        let formation = self.formation.as_ref();
-        match formation {
+        let report = serde_json::to_string_pretty(&self.report).map_err(std::io::Error::from);
+        write(dir, files::REPORT, &report.map_err(Error::io(format!("write {}", files::REPORT)))?)?;
+        match &self.formation {
             Some(formation) => write(dir, files::FRAMES, &write_frames(formation))?,
-            // What an earlier fit left here would be taken for this one's.
-            None => page::remove(&dir.join(files::FRAMES)).map_err(|error| other(files::FRAMES, error))?,
+            // A killed run may have left some.
+            None => page::remove(&dir.join(files::FRAMES)).map_err(Error::io(format!("remove {}", files::FRAMES)))?,
         }
-        page::write_page(dir, &self.report, &self.trace, &self.draws, formation)
-            .map_err(|error| other("report.html", error))?;
+        write_page(dir, &self.report, &self.trace, &self.draws, self.formation.as_ref())?;
         self.posterior.save(&dir.join(files::POSTERIOR))
+    }
+
+    /// Removes the frames of an earlier fit, which would be taken for this one's.
+    pub(crate) fn remove_stale(&self, out: &OutputFolder) {
+        if self.formation.is_none() {
+            let _ = fs::remove_file(out.path(files::FRAMES));
+        }
     }
 
     /// Reads what a fit left in a folder.
     pub fn load(dir: &Path) -> Result<Self, Error> {
-        let posterior = Posterior::load(&dir.join(files::POSTERIOR))?;
-        let read = |name: &str| {
-            let path = dir.join(name);
-            fs::read_to_string(&path).map_err(|source| Error::Io { file: path.display().to_string(), source })
-        };
-        let report = read_report(&read(files::REPORT)?, &dir.join(files::REPORT).display().to_string())?;
-        let trace = read_trace(&read(files::TRACE)?);
-        let draws = read_draws(&dir.join(files::DRAWS), &report)?;
-        let formation = read_frames(dir)?;
-        Ok(Self { posterior, report, trace, draws, formation })
+        let posterior = SavedPosterior::load(&dir.join(files::POSTERIOR))?;
+        let (report, trace, draws, formation) = read_shown(dir)?;
+        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None })
     }
+}
+
+/// Reads what the page of a fit shows.
+fn read_shown(dir: &Path) -> Result<(Report, Vec<TraceRow>, Draws, Option<Formation>), Error> {
+    let read = |name: &str| {
+        let path = dir.join(name);
+        fs::read_to_string(&path).map_err(Error::io(format!("read {}", path.display())))
+    };
+    let report = read_report(&read(files::REPORT)?, &dir.join(files::REPORT).display().to_string())?;
+    let trace = read_rows(&read(files::TRACE)?);
+    let draws = read_draws(&dir.join(files::DRAWS), &report)?;
+    Ok((report, trace, draws, read_frames(dir)?))
+}
+
+/// Writes the page in the folder of a fit again, from its other files.
+pub fn renew_page(dir: &Path) -> Result<(), Error> {
+    let (report, trace, draws, formation) = read_shown(dir)?;
+    let out = OutputFolder::open(dir, ".page", false)?;
+    let written = write_page(out.stage(), &report, &trace, &draws, formation.as_ref()).and_then(|()| out.publish());
+    if written.is_err() {
+        out.discard();
+    }
+    written
+}
+
+/// Writes the page with its pictures.
+fn write_page(
+    dir: &Path,
+    report: &Report,
+    trace: &[TraceRow],
+    draws: &Draws,
+    formation: Option<&Formation>,
+) -> Result<(), Error> {
+    // Rows that the file of the trace cannot hold are not shown: the page can be made again from the files.
+    let readable =
+        |row: &&TraceRow| [row.seconds, row.elbo, row.se].iter().chain(&row.steps).all(|number| number.is_finite());
+    let trace: Vec<TraceRow> = trace.iter().filter(readable).cloned().collect();
+    page::write_page(dir, report, &trace, draws, formation)
+        .map_err(Error::io(format!("write the page in {}", dir.display())))
 }
 
 /// How a mixture formed, as JSON.
@@ -107,9 +148,9 @@ pub fn read_frames(dir: &Path) -> Result<Option<Formation>, Error> {
     let path = dir.join(files::FRAMES);
     let file = path.display().to_string();
     match fs::read_to_string(&path) {
-        Ok(text) => Formation::read(&text, &file).map(Some),
+        Ok(text) => Ok(Some(Formation::read(&text, &file)?)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::Io { file, source }),
+        Err(error) => Err(Error::io(format!("read {file}"))(error)),
     }
 }
 
@@ -118,13 +159,15 @@ fn write(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
     let path = dir.join(name);
     File::create(&path)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .map_err(|source| Error::Io { file: path.display().to_string(), source })
+        .map_err(Error::io(format!("write {}", path.display())))
 }
 
 /// Reads `report.json`.
 pub fn read_report(text: &str, file: &str) -> Result<Report, Error> {
-    serde_json::from_str(text)
-        .map_err(|error| Error::BadFile { file: file.into(), problem: format!("is not a report of natmix ({error})") })
+    serde_json::from_str(text).map_err(|error| {
+        let problem = format!("is not a report of natmix ({error})");
+        natmix::Error::BadFile { file: file.into(), problem }.into()
+    })
 }
 
 /// A trace as JSON, a line an iteration.
@@ -134,7 +177,7 @@ pub fn write_trace(trace: &[TraceRow]) -> String {
 }
 
 /// Reads a trace; a last line that is cut off is passed over.
-pub fn read_trace(text: &str) -> Vec<TraceRow> {
+pub fn read_rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -146,8 +189,8 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     let whole: Vec<i64> = (0..n as i64).collect();
     let group = |store: &mut zarr::Store, name: &str, n: usize| {
         store.group(name, library.clone());
-        store.array(name, "chain", &["chain"], &[1], zarr::Values::Int(&[0]));
-        store.array(name, "draw", &["draw"], &[n], zarr::Values::Int(&whole[..n]));
+        store.array(name, "chain", &["chain"], &[1], zarr::ZarrValues::Int(&[0]));
+        store.array(name, "draw", &["draw"], &[n], zarr::ZarrValues::Int(&whole[..n]));
     };
     group(&mut store, "posterior", n);
     let mut column = vec![0.0; n];
@@ -155,11 +198,11 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
         for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
             *x = row[j];
         }
-        store.array("posterior", name, &["chain", "draw"], &[1, n], zarr::Values::Float(&column));
+        store.array("posterior", name, &["chain", "draw"], &[1, n], zarr::ZarrValues::Float(&column));
     }
     group(&mut store, "sample_stats", n);
     let component: Vec<i64> = draws.component.iter().map(|&k| k as i64).collect();
-    store.array("sample_stats", "component", &["chain", "draw"], &[1, n], zarr::Values::Int(&component));
+    store.array("sample_stats", "component", &["chain", "draw"], &[1, n], zarr::ZarrValues::Int(&component));
     if let Some((rows, values)) = log_likelihood {
         let n = values.len() / rows;
         group(&mut store, "log_likelihood", n);
@@ -168,7 +211,7 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
             "outcome",
             &["chain", "draw", "row"],
             &[1, n, *rows],
-            zarr::Values::Float(values),
+            zarr::ZarrValues::Float(values),
         );
     }
     store

@@ -2,22 +2,37 @@
 
 use natmix::family::Mixture;
 use natmix::target::Target;
-use natmix_report::{Draws, Parameter, Verdict};
+use natmix_report::{Draws, Parameter, VerdictSummary};
 
 /// Draws that quantiles, marginals and `draws.zarr` are made from.
 pub const DRAWS: usize = 4_000;
 
-/// Draws of the mixture on the parameters' own scale, with the component that each came from.
-pub fn draws(target: &dyn Target, q: &Mixture, n: usize, seed: u64) -> (Draws, Vec<f64>) {
-    let names = target.parameter_names();
-    let (d, p) = (q.dim(), names.len());
-    let z = q.sample(n, seed);
-    let mut values = vec![0.0; n * p];
-    for (z, out) in z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
-        target.to_parameters(z, out);
+/// Draws of a mixture in the space that was fitted, with the component that each came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MixtureSample {
+    /// Draw after draw.
+    pub z: Vec<f64>,
+    /// The component of each.
+    pub component: Vec<usize>,
+}
+
+impl MixtureSample {
+    /// As many draws as summaries are made from.
+    pub fn of(q: &Mixture, seed: u64) -> Self {
+        let z = q.sample(DRAWS, seed);
+        Self { component: q.most_likely(&z), z }
     }
-    let component = q.most_likely(&z);
-    (Draws { names, values, component }, z)
+
+    /// The same on the scale of the target's parameters.
+    pub fn on_scale_of(&self, target: &dyn Target) -> Draws {
+        let names = target.parameter_names();
+        let (d, p, n) = (target.dim(), names.len(), self.component.len());
+        let mut values = vec![0.0; n * p];
+        for (z, out) in self.z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
+            target.to_parameters(z, out);
+        }
+        Draws { names, values, component: self.component.clone() }
+    }
 }
 
 /// Mean, standard deviation and quantiles of each parameter.
@@ -55,7 +70,7 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// The verdict in one sentence: what was found, how many modes, may you trust it.
-pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::diagnose::Verdict) -> Verdict {
+pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::diagnose::Verdict) -> VerdictSummary {
     let found = match (modes, components) {
         (1, 1) => "one mode, one Gaussian".to_owned(),
         (1, k) => format!("one mode, made of {k} Gaussians"),
@@ -66,7 +81,7 @@ pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::dia
         (false, [_]) => "Do not rely on it as it stands, for the reason below.",
         (false, _) => "Do not rely on it as it stands, for the reasons below.",
     };
-    Verdict {
+    VerdictSummary {
         trusted: engine.trusted,
         sentence: format!("The posterior of {what} has {found}. {trust}"),
         reasons: engine.reasons.clone(),

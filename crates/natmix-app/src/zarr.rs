@@ -15,7 +15,7 @@ pub struct Store {
 }
 
 /// Values of an array.
-pub enum Values<'a> {
+pub enum ZarrValues<'a> {
     /// Floating point.
     Float(&'a [f64]),
     /// Whole numbers.
@@ -38,11 +38,11 @@ impl Store {
     }
 
     /// Adds an array in one chunk, with one named dimension for each length in `shape`.
-    pub fn array(&mut self, group: &str, name: &str, dims: &[&str], shape: &[usize], values: Values<'_>) {
+    pub fn array(&mut self, group: &str, name: &str, dims: &[&str], shape: &[usize], values: ZarrValues<'_>) {
         let path = format!("{group}/{}", file_name(name));
         let (dtype, fill, bytes): (_, Value, Vec<u8>) = match values {
-            Values::Float(x) => ("<f8", json!("NaN"), x.iter().flat_map(|x| x.to_le_bytes()).collect()),
-            Values::Int(x) => ("<i8", Value::Null, x.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            ZarrValues::Float(x) => ("<f8", json!("NaN"), x.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            ZarrValues::Int(x) => ("<i8", Value::Null, x.iter().flat_map(|x| x.to_le_bytes()).collect()),
         };
         let about = json!({
             "chunks": shape,
@@ -144,7 +144,7 @@ mod tests {
         let mut store = Store::new(json!({"a": 1}));
         store.group("posterior", json!({}));
         let values = [1.0, f64::NAN, -0.5, 1e300, 2.0, 3.0];
-        store.array("posterior", "beta/1", &["chain", "draw"], &[2, 3], Values::Float(&values));
+        store.array("posterior", "beta/1", &["chain", "draw"], &[2, 3], ZarrValues::Float(&values));
         store.write(&dir).unwrap();
         let (shape, read) = read_array(&dir, "posterior", "beta/1").unwrap();
         assert_eq!(shape, [2, 3]);

@@ -3,7 +3,6 @@
 pub mod bench;
 pub mod demo;
 pub mod fit;
-pub mod fit_mlp;
 pub mod methods;
 pub mod predict;
 pub mod report;

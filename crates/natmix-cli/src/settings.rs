@@ -2,8 +2,7 @@
 
 use crate::args::FitArgs;
 use anyhow::{Context, Result, anyhow};
-pub use natmix_app::settings::{FitSettings, ModelKind, Settings, start_at};
-use natmix_models::study::StudyError;
+pub use natmix_app::settings::{FitSettings, ModelKind, Settings};
 use std::path::Path;
 
 /// Flags over the file over the defaults.
@@ -30,20 +29,22 @@ fn read(path: &Path) -> Result<Settings> {
 }
 
 /// Settings have the names of their options.
-pub fn as_option(error: impl Into<StudyError>) -> anyhow::Error {
+pub fn as_option(error: impl Into<natmix_app::Error>) -> anyhow::Error {
     match error.into() {
-        StudyError::Model(natmix::Error::Config { setting, problem }) => {
+        natmix_app::Error::Engine(natmix::Error::Config { setting, problem }) => {
             anyhow!("--{} {problem}", setting.replace('_', "-"))
         }
-        StudyError::Model(error) => error.into(),
         error => error.into(),
     }
 }
 
 /// The same for an error of an experiment.
 pub fn named(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast::<natmix::Error>() {
+    match error.downcast::<natmix_app::Error>() {
         Ok(error) => as_option(error),
-        Err(error) => error,
+        Err(error) => match error.downcast::<natmix::Error>() {
+            Ok(error) => as_option(error),
+            Err(error) => error,
+        },
     }
 }

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Folder, gaussian_spec, logistic_table};
+use common::{CommandFolder, gaussian_spec, logistic_table};
 use std::process::Command;
 
 /// Runs `natmix`, expects exit 2, all words in what it says, and a folder that is as it was.
-fn refused(folder: &Folder, args: &str, words: &[&str]) {
+fn refused(folder: &CommandFolder, args: &str, words: &[&str]) {
     let before = folder.names();
     let run = folder.expect(&[2], args);
     assert_eq!(folder.names(), before, "natmix {args} left something behind");
@@ -19,14 +19,14 @@ fn refused(folder: &Folder, args: &str, words: &[&str]) {
 
 /// Fits `model` to a table and expects to be refused.
 fn refused_table(test: &str, model: &str, table: &str, words: &[&str]) {
-    let folder = Folder::new(test);
+    let folder = CommandFolder::new(test);
     folder.write("table.csv", table);
     refused(&folder, &format!("fit {model} --data table.csv --outcome y --out fit"), words);
 }
 
 #[test]
 fn missing_file() {
-    let folder = Folder::new("missing");
+    let folder = CommandFolder::new("missing");
     refused(&folder, "fit logistic --data nowhere.csv --outcome y --out fit", &["nowhere.csv", "No such file"]);
     let said = folder.run("fit logistic --data nowhere.csv --outcome y --out fit").err;
     assert_eq!(said.matches("No such file").count(), 1, "{said}");
@@ -49,7 +49,7 @@ fn no_header() {
 
 #[test]
 fn unknown_column() {
-    let folder = Folder::new("column");
+    let folder = CommandFolder::new("column");
     folder.write("table.csv", "x,z\n1,0\n2,1\n");
     let fit = "fit logistic --data table.csv --out fit";
     refused(&folder, &format!("{fit} --outcome y"), &["no column `y`", "outcome", "`x`, `z`"]);
@@ -92,7 +92,7 @@ fn outcomes_that_the_model_does_not_have() {
 
 #[test]
 fn predictions_with_other_columns() {
-    let folder = Folder::new("other-columns");
+    let folder = CommandFolder::new("other-columns");
     folder.write("table.csv", logistic_table(50, 1));
     folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
     folder.write("more.csv", "a,b,c\n1,2,3\n");
@@ -104,7 +104,7 @@ fn predictions_with_other_columns() {
 
 #[test]
 fn unwritable_output() {
-    let folder = Folder::new("unwritable");
+    let folder = CommandFolder::new("unwritable");
     folder.write("table.csv", logistic_table(50, 1));
     folder.write("taken", "a file");
     let fit = "fit logistic --data table.csv --outcome y";
@@ -117,7 +117,7 @@ fn unwritable_output() {
 
 #[test]
 fn damaged_posterior() {
-    let folder = Folder::new("damaged");
+    let folder = CommandFolder::new("damaged");
     folder.write("table.csv", logistic_table(50, 1));
     folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
     let whole = folder.read("fit/posterior.safetensors");
@@ -135,7 +135,7 @@ fn damaged_posterior() {
 
 #[test]
 fn a_full_disk() {
-    let folder = Folder::new("full");
+    let folder = CommandFolder::new("full");
     folder.write("table.csv", logistic_table(50, 1));
     folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
     refused(&folder, "sample --posterior fit --out /dev/full", &["cannot write /dev/full", "No space left"]);
@@ -150,7 +150,7 @@ fn a_full_disk() {
 }
 
 /// Runs the binary with a limit on the size of files, which stands for a disk that fills up while results are written.
-fn with_little_room(folder: &Folder, blocks: u32, args: &str) -> (Option<i32>, String) {
+fn with_little_room(folder: &CommandFolder, blocks: u32, args: &str) -> (Option<i32>, String) {
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {args}");
     let mut command = Command::new("bash");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_natmix")]).current_dir(folder.path(""));
@@ -160,7 +160,7 @@ fn with_little_room(folder: &Folder, blocks: u32, args: &str) -> (Option<i32>, S
 
 #[test]
 fn results_on_a_full_disk() {
-    let folder = Folder::new("limit");
+    let folder = CommandFolder::new("limit");
     folder.write("table.csv", logistic_table(50, 1));
     let fit = "fit logistic --data table.csv --outcome y --out fit";
     for blocks in [1, 8, 64] {
@@ -188,7 +188,7 @@ fn results_on_a_full_disk() {
 
 #[test]
 fn a_failed_run_keeps_an_earlier_one() {
-    let folder = Folder::new("keeps");
+    let folder = CommandFolder::new("keeps");
     folder.write("table.csv", logistic_table(50, 1));
     folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
     let before = folder.read("fit/posterior.safetensors");
@@ -200,7 +200,7 @@ fn a_failed_run_keeps_an_earlier_one() {
 
 #[test]
 fn options_that_make_no_sense() {
-    let folder = Folder::new("options");
+    let folder = CommandFolder::new("options");
     folder.write("table.csv", logistic_table(50, 1));
     folder.write("target.json", gaussian_spec(0.0, 1.0));
     refused(&folder, "fit logistic --nonsense 3", &["--nonsense", "Usage"]);
@@ -223,7 +223,7 @@ fn options_that_make_no_sense() {
         ("--draws-per-component 100000000", "--draws-per-component must be at most"),
         ("--components 100 --draws-per-component 10000000", "do not fit into memory"),
         ("--threads 1000000", "--threads must be at most 1024, not 1000000"),
-        ("--covariance round", "must be auto or diag or full"),
+        ("--covariance round", "must be auto or full or diag"),
         ("--rule golden", "must be one of plain, improved"),
         ("--draws lots", "must be auto or one of independent"),
         ("--entropy-trick maybe", "must be one of on, off, fitted"),
@@ -277,7 +277,7 @@ fn options_that_make_no_sense() {
 
 #[test]
 fn settings_and_densities_that_are_none() {
-    let folder = Folder::new("files");
+    let folder = CommandFolder::new("files");
     folder.write("bad.toml", "model = 'logistic'\nwizardry = 3\n");
     refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "no setting `wizardry`"]);
     folder.write("bad.toml", "model = 'logistic'\nrate = 'fast'\n");

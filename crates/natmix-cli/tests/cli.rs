@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, Noise, data_file, funnel_spec, gaussian_spec, logistic_table, number};
+use common::{CommandFolder, TableNoise, data_file, funnel_spec, gaussian_spec, logistic_table, number};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 const FIT: &str = "fit logistic --data table.csv --outcome y --quiet";
 
-fn with_table(test: &str) -> Folder {
-    let folder = Folder::new(test);
+fn with_table(test: &str) -> CommandFolder {
+    let folder = CommandFolder::new(test);
     folder.write("table.csv", logistic_table(200, 1));
     folder
 }
@@ -166,7 +166,7 @@ fn the_page_is_made_again() {
 
 #[test]
 fn lists_completions_and_manual() {
-    let folder = Folder::new("lists");
+    let folder = CommandFolder::new("lists");
     let methods = folder.expect(&[0], "methods").out;
     for name in ["auto", "ngvi", "component-draws", "cubature", "trust-region", "improved"] {
         assert!(methods.lines().any(|line| line.trim_start().starts_with(name)), "{name} in\n{methods}");
@@ -182,7 +182,7 @@ fn lists_completions_and_manual() {
 /// Help is part of the interface. `UPDATE_SNAPSHOTS=1 cargo test -p natmix-cli --test cli` writes it anew after a change.
 #[test]
 fn help_teaches() {
-    let folder = Folder::new("help");
+    let folder = CommandFolder::new("help");
     let mut all = String::new();
     for command in ["", "demo", "fit", "predict", "sample", "report", "reproduce", "methods", "completions", "man"] {
         let help = folder.expect(&[0], &format!("{command} --help")).out;
@@ -214,7 +214,7 @@ fn help_teaches() {
 fn linear_with_known_noise_is_exact() {
     const D: usize = 3;
     let (rows, noise_sd, prior_sd) = (40, 0.7, 1.5);
-    let mut noise = Noise(11);
+    let mut noise = TableNoise(11);
     let mut table = String::from("u,v,w,y\n");
     // Precision X'X/noise^2 + I/prior^2, and what it times the mean is: X'y/noise^2.
     let mut precision = [[0.0; D]; D];
@@ -230,7 +230,7 @@ fn linear_with_known_noise_is_exact() {
     }
     (0..D).for_each(|i| precision[i][i] += 1.0 / (prior_sd * prior_sd));
     let covariance = inverse(precision);
-    let folder = Folder::new("linear");
+    let folder = CommandFolder::new("linear");
     folder.write("table.csv", table);
     folder.expect(
         &[0],
@@ -269,7 +269,7 @@ fn inverse<const D: usize>(mut a: [[f64; D]; D]) -> [[f64; D]; D] {
 
 #[test]
 fn an_interrupted_run_goes_on_to_the_same_end() {
-    let folder = Folder::new("interrupt");
+    let folder = CommandFolder::new("interrupt");
     folder.write("funnel.json", funnel_spec(10));
     let fit = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --max-evals 1500000 --quiet";
     let mut child = folder.command(&format!("{fit} --out fit")).stdout(Stdio::null()).spawn().unwrap();
@@ -315,7 +315,7 @@ fn wait_for(file: &Path, child: &mut Child) {
 
 #[test]
 fn a_second_interrupt_quits_at_once() {
-    let folder = Folder::new("twice");
+    let folder = CommandFolder::new("twice");
     folder.write("table.csv", logistic_table(20_000, 1));
     // One iteration takes far longer than the test waits.
     let fit = "fit logistic --data table.csv --outcome y --draws-per-component 1000000 --threads 1 --out fit";
@@ -391,7 +391,7 @@ fn output_may_be_cut_off() {
 
 #[test]
 fn separated_classes_are_said_not_refused() {
-    let folder = Folder::new("separated");
+    let folder = CommandFolder::new("separated");
     let rows: String = (0..20).map(|i| format!("{i},{}\n", u8::from(i >= 10))).collect();
     folder.write("table.csv", format!("x,y\n{rows}"));
     let run = folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit");
@@ -402,7 +402,7 @@ fn separated_classes_are_said_not_refused() {
 /// One Gaussian on published posteriors; the reference ELBO, how near it must be, and the most evaluations.
 fn published(name: &str, elbo: f64, within: f64, evals: f64, codes: &[i32]) {
     let Some(file) = data_file(&format!("targets/{name}_design.csv")) else { return };
-    let folder = Folder::new(name);
+    let folder = CommandFolder::new(name);
     let args = "--outcome y --no-standardize --no-intercept --prior-sd 10 --components 1 --quiet --out fit";
     folder.expect(codes, &format!("fit logistic --data {file} {args}"));
     let report = folder.report("fit");
@@ -429,7 +429,7 @@ fn breast_cancer() {
 
 #[test]
 fn a_density_is_fitted_from_its_file() {
-    let folder = Folder::new("density");
+    let folder = CommandFolder::new("density");
     folder.write("target.json", gaussian_spec(-3.0, 4.0));
     let run = folder.expect(&[0], "fit density --spec target.json --components 1 --json --out fit");
     let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, Noise, funnel_spec, gaussian_spec, number};
+use common::{CommandFolder, TableNoise, funnel_spec, gaussian_spec, number};
 use std::collections::BTreeMap;
 use std::f64::consts::{PI, TAU};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ fn a_posterior_far_from_its_prior() {
     for (y, sd) in [(10.0f64, 0.5f64), (100.0, 0.5), (10.0, 1e-3)] {
         let variance = 1.0 / (1.0 + sd.powi(-2));
         let mean = variance * y / (sd * sd);
-        let folder = Folder::new(&format!("far-{y}-{sd}"));
+        let folder = CommandFolder::new(&format!("far-{y}-{sd}"));
         folder.write("target.json", gaussian_spec(mean, variance));
         folder.expect(&[0], "fit density --spec target.json --out fit --quiet");
         let mixture = folder.posterior("fit").mixture;
@@ -32,7 +32,7 @@ const LSD: &str = "x,y\n1.17,78.93\n2.97,58.2\n3.26,67.47\n4.69,37.47\n5.83,45.6
 /// pymc#2162: seven rows, wide priors, unknown noise.
 #[test]
 fn a_steep_line_through_seven_points() {
-    let folder = Folder::new("lsd");
+    let folder = CommandFolder::new("lsd");
     folder.write("lsd.csv", LSD);
     let ones =
         LSD.lines().map(|line| if line.starts_with('x') { format!("one,{line}\n") } else { format!("1,{line}\n") });
@@ -63,7 +63,7 @@ fn a_steep_line_through_seven_points() {
 fn many_rows() {
     const FEATURES: usize = 7;
     let truth: [f64; FEATURES] = std::array::from_fn(|j| 0.5 - 0.2 * j as f64);
-    let mut noise = Noise(5);
+    let mut noise = TableNoise(5);
     let mut table = String::from("a,b,c,d,e,f,g,y,count\n");
     for _ in 0..100_000 {
         let x: [f64; FEATURES] = std::array::from_fn(|_| noise.normal());
@@ -77,7 +77,7 @@ fn many_rows() {
         }
         writeln!(table, "{y},{count}").unwrap();
     }
-    let folder = Folder::new("many");
+    let folder = CommandFolder::new("many");
     let without = |column: usize| -> String {
         let keep = |line: &str| {
             line.split(',').enumerate().filter(|f| f.0 != column).map(|f| f.1).collect::<Vec<_>>().join(",")
@@ -122,7 +122,7 @@ fn many_rows() {
 /// pymc#2310: where the start is the answer, there is little to do.
 #[test]
 fn a_standard_normal_stops_early() {
-    let folder = Folder::new("normal");
+    let folder = CommandFolder::new("normal");
     folder.write("target.json", gaussian_spec(0.0, 1.0));
     folder.expect(&[0], "fit density --spec target.json --out fit --quiet");
     let report = folder.report("fit");
@@ -134,7 +134,7 @@ fn a_standard_normal_stops_early() {
 /// pyvbmc#68: what is returned is never worse than the best that the trace met, beyond the error.
 #[test]
 fn the_best_is_returned() {
-    let folder = Folder::new("best");
+    let folder = CommandFolder::new("best");
     folder.write("funnel.json", funnel_spec(5));
     for seed in 1..=5 {
         let fit = "fit density --spec funnel.json --components 5 --max-evals 60000 --quiet --out fit";
@@ -162,7 +162,7 @@ fn the_best_is_returned() {
 /// stan#3239, pymc#3395: two processes, 1 and 8 threads.
 #[test]
 fn threads_change_nothing() {
-    let folder = Folder::new("threads-8");
+    let folder = CommandFolder::new("threads-8");
     folder.write("funnel.json", funnel_spec(8));
     for threads in [1, 8] {
         let fit = "fit density --spec funnel.json --components 6 --max-evals 50000 --seed 3 --quiet";
@@ -240,7 +240,7 @@ fn phases_with_several_turns() {
     println!("log evidence {}, tec {:?}, ridges {:?}", truth.log_evidence, truth.tec, truth.ridges);
     assert!(heavy.len() >= 2, "{:?}", truth.ridges);
 
-    let folder = Folder::new("phase");
+    let folder = CommandFolder::new("phase");
     folder.write("phase.json", spec);
     let mut trusted = 0;
     for seed in 1..=5 {
@@ -280,7 +280,7 @@ fn phases_with_several_turns() {
 /// cmdstanr#936: a fit that misses part of the posterior is said plainly.
 #[test]
 fn a_large_k_hat_is_said() {
-    let folder = Folder::new("k-hat");
+    let folder = CommandFolder::new("k-hat");
     folder.write("funnel.json", funnel_spec(10));
     let run = folder.expect(&[1], "fit density --spec funnel.json --components 1 --out fit");
     let k_hat = number(&folder.report("fit"), "/k_hat");

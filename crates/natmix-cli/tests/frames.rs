@@ -2,20 +2,20 @@
 
 mod common;
 
-use common::{Folder, gaussian_spec, logistic_table, number};
+use common::{CommandFolder, gaussian_spec, logistic_table, number};
 use serde_json::Value;
 
 const SPEC: &str = r#"{"kind": "gaussian_mixture", "dim": 2, "weights": [0.7, 0.3], "means": [[-3, 0], [3, 1]],
     "variances": [[1, 0.5], [0.4, 2]], "init": {"mean": 0.0, "sd": 3.0}}"#;
 const FIT: &str = "fit density --spec spec.json --max-evals 6000 --quiet";
 
-fn with_spec(test: &str) -> Folder {
-    let folder = Folder::new(test);
+fn with_spec(test: &str) -> CommandFolder {
+    let folder = CommandFolder::new(test);
     folder.write("spec.json", SPEC);
     folder
 }
 
-fn frames(folder: &Folder, dir: &str) -> Value {
+fn frames(folder: &CommandFolder, dir: &str) -> Value {
     serde_json::from_slice(&folder.read(&format!("{dir}/frames.json"))).unwrap()
 }
 
@@ -80,7 +80,7 @@ fn frames_show_the_run_and_change_nothing() {
 
 #[test]
 fn regressions_are_shown_on_the_users_own_scale() {
-    let folder = Folder::new("frames-regression");
+    let folder = CommandFolder::new("frames-regression");
     folder.write("table.csv", logistic_table(200, 1));
     folder.expect(&[0], "fit logistic --data table.csv --outcome y --trace-frames 5 --out fit --quiet");
     let (film, report) = (frames(&folder, "fit"), folder.report("fit"));
@@ -100,7 +100,7 @@ fn regressions_are_shown_on_the_users_own_scale() {
 
 #[test]
 fn one_dimension_and_every_method() {
-    let folder = Folder::new("frames-methods");
+    let folder = CommandFolder::new("frames-methods");
     folder.write("spec.json", gaussian_spec(2.0, 0.5));
     for method in ["auto", "von", "bbvi", "mixture-draws", "component-draws"] {
         folder.expect(&[0, 1], &format!("{FIT} --method {method} --trace-frames 2 --out {method}"));

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Folder, Noise, number};
+use common::{CommandFolder, TableNoise, number};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::process::Child;
@@ -16,7 +16,7 @@ const FEATURES: usize = 20;
 
 fn write_table(file: File) -> std::io::Result<()> {
     let mut out = BufWriter::new(file);
-    let mut noise = Noise(6);
+    let mut noise = TableNoise(6);
     for j in 0..FEATURES {
         write!(out, "x{j},")?;
     }
@@ -57,7 +57,7 @@ fn watch(child: &Child) -> (u64, f64) {
 #[test]
 #[ignore = "takes a minute"]
 fn a_million_rows() {
-    let folder = Folder::new("million");
+    let folder = CommandFolder::new("million");
     write_table(File::create(folder.path("table.csv")).unwrap()).unwrap();
     let table = (ROWS * (FEATURES + 1) * 8 / 1024) as u64;
     // In memory one and a half times the table itself; on disk next to nothing.

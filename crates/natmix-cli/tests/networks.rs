@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Folder, Noise, data_file, number};
+use common::{CommandFolder, TableNoise, data_file, number};
 
 /// Rows of two features with a class that no line separates, or a number.
 fn table(rows: usize, seed: u64, outcome: &str) -> String {
-    let mut noise = Noise(seed);
+    let mut noise = TableNoise(seed);
     let mut text = String::from("a,b,y\n");
     for _ in 0..rows {
         let (a, b) = (4.0 * noise.uniform() - 2.0, 4.0 * noise.uniform() - 2.0);
@@ -23,9 +23,9 @@ fn table(rows: usize, seed: u64, outcome: &str) -> String {
 const FIT: &str = "fit mlp --data table.csv --outcome y --hidden 16 --quiet";
 
 /// An IDX folder of tiny images: a bright dot on the left or on the right.
-fn images(folder: &Folder, name: &str, rows: usize, seed: u64) {
+fn images(folder: &CommandFolder, name: &str, rows: usize, seed: u64) {
     std::fs::create_dir_all(folder.path(name)).unwrap();
-    let mut noise = Noise(seed);
+    let mut noise = TableNoise(seed);
     for (set, rows) in [("train", rows), ("t10k", rows / 2)] {
         let mut pixels = vec![0, 0, 8, 3, 0, 0, (rows / 256) as u8, (rows % 256) as u8, 0, 0, 0, 4, 0, 0, 0, 4];
         let mut labels = vec![0, 0, 8, 1, 0, 0, (rows / 256) as u8, (rows % 256) as u8];
@@ -44,7 +44,7 @@ fn images(folder: &Folder, name: &str, rows: usize, seed: u64) {
 
 #[test]
 fn two_classes_no_line_separates() {
-    let folder = Folder::new("net-classes");
+    let folder = CommandFolder::new("net-classes");
     folder.write("table.csv", table(400, 1, "class"));
     folder.write("later.csv", table(300, 2, "class"));
     folder.expect(&[0], &format!("{FIT} --test later.csv --components 2 --out fit"));
@@ -70,7 +70,7 @@ fn two_classes_no_line_separates() {
 
 #[test]
 fn numbers_classes_and_plain_networks() {
-    let folder = Folder::new("net-numbers");
+    let folder = CommandFolder::new("net-numbers");
     folder.write("table.csv", table(400, 3, "number"));
     folder.write("later.csv", table(200, 4, "number"));
     folder.expect(&[0], &format!("{FIT} --test later.csv --out fit"));
@@ -93,7 +93,7 @@ fn numbers_classes_and_plain_networks() {
 
 #[test]
 fn same_bits_for_threads_and_config_file() {
-    let folder = Folder::new("net-bits");
+    let folder = CommandFolder::new("net-bits");
     folder.write("table.csv", table(300, 1, "class"));
     let fit = format!("{FIT} --components 2 --epochs 20 --seed 3");
     folder.expect(&[0], &format!("{fit} --threads 1 --out a"));
@@ -105,7 +105,7 @@ fn same_bits_for_threads_and_config_file() {
 
 #[test]
 fn the_engine_fits_small_networks() {
-    let folder = Folder::new("net-engine");
+    let folder = CommandFolder::new("net-engine");
     folder.write("table.csv", table(100, 1, "class"));
     let fit = "fit mlp --data table.csv --outcome y --hidden 4 --quiet --method component-draws --components 2";
     folder.expect(&[0, 1], &format!("{fit} --prior-precision 1 --max-evals 20000 --out full"));
@@ -116,7 +116,7 @@ fn the_engine_fits_small_networks() {
 
 #[test]
 fn images_and_images_of_another_kind() {
-    let folder = Folder::new("net-images");
+    let folder = CommandFolder::new("net-images");
     images(&folder, "dots", 400, 1);
     images(&folder, "others", 100, 2);
     folder.expect(&[0], "fit mlp --data dots --hidden 8 --epochs 20 --ood others --quiet --out fit");
@@ -132,7 +132,7 @@ fn images_and_images_of_another_kind() {
 /// Names of so many weights would not fit into the file's header: the posterior is saved without them, and still of use.
 #[test]
 fn large_networks_are_saved() {
-    let folder = Folder::new("net-large");
+    let folder = CommandFolder::new("net-large");
     folder.write("table.csv", table(40, 1, "class"));
     folder.expect(
         &[0],
@@ -147,7 +147,7 @@ fn large_networks_are_saved() {
 
 #[test]
 fn bad_input_is_named() {
-    let folder = Folder::new("net-bad");
+    let folder = CommandFolder::new("net-bad");
     folder.write("table.csv", table(60, 1, "class"));
     let error = |line: &str| folder.expect(&[2], line).err;
     assert!(error(&format!("{FIT} --hidden 0 --out x")).contains("at least one unit"));
@@ -206,12 +206,12 @@ fn bad_input_is_named() {
 
 #[test]
 fn a_killed_training_goes_on_to_the_same_bits() {
-    let folder = Folder::new("net-killed");
+    let folder = CommandFolder::new("net-killed");
     folder.write("table.csv", table(400, 1, "class"));
     let fit = format!("{FIT} --components 2 --seed 3");
     folder.expect(&[0], &format!("{fit} --out whole"));
     let mut run = folder.command(&format!("{fit} --out broken")).spawn().unwrap();
-    let checkpoint = folder.path("broken/.part/checkpoint.training");
+    let checkpoint = folder.path("broken/.part/checkpoint.safetensors");
     let begin = std::time::Instant::now();
     while !checkpoint.exists() && begin.elapsed().as_secs() < 60 {
         std::thread::sleep(std::time::Duration::from_millis(2));
@@ -223,7 +223,7 @@ fn a_killed_training_goes_on_to_the_same_bits() {
     assert!(folder.read("whole/posterior.safetensors") == folder.read("broken/posterior.safetensors"));
     let epochs = |run: &str| String::from_utf8(folder.read(&format!("{run}/trace.jsonl"))).unwrap().lines().count();
     assert_eq!(epochs("whole"), epochs("broken"));
-    assert!(!checkpoint.exists() && !folder.path("broken/checkpoint.training").exists());
+    assert!(!checkpoint.exists() && !folder.path("broken/checkpoint.safetensors").exists());
 }
 
 /// Needs the data folder; checks nothing where NATMIX_DATA is not set.
@@ -231,7 +231,7 @@ fn a_killed_training_goes_on_to_the_same_bits() {
 fn mnist_after_one_epoch() {
     let sets = ["mnist", "fashion-mnist"].map(|name| data_file(&format!("{name}/train-images-idx3-ubyte.gz")));
     let [Some(digits), Some(clothes)] = sets.map(|file| Some(file?.rsplit_once('/')?.0.to_owned())) else { return };
-    let folder = Folder::new("net-mnist");
+    let folder = CommandFolder::new("net-mnist");
     let fit = format!("fit mlp --data {digits} --ood {clothes} --epochs 1 --score-draws 5 --quiet --out fit");
     folder.expect(&[0], &fit);
     let report = folder.report("fit");

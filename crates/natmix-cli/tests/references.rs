@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Folder, number};
+use common::{CommandFolder, number};
 use serde_json::Value;
 
 /// Draws behind the means and standard deviations of a report.
@@ -17,7 +17,7 @@ fn posteriors_are_those_of_other_samplers() {
     let text = std::fs::read_to_string(format!("{testdata}/references.json")).unwrap();
     let references: Value = serde_json::from_str(&text).unwrap();
     for (model, reference) in references.as_object().unwrap() {
-        let folder = Folder::new(&format!("reference-{model}"));
+        let folder = CommandFolder::new(&format!("reference-{model}"));
         let table = format!("{model}.csv");
         folder.write(&table, std::fs::read(format!("{testdata}/{table}")).unwrap());
         folder.expect(&[0], &format!("{} --seed 1 --out fit --quiet", reference["command"].as_str().unwrap()));

@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{Folder, Noise, number};
+use common::{CommandFolder, TableNoise, number};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 /// A table with everything: numbers, a category, offset, exposure and weights, and an outcome for every model.
 fn table(rows: usize) -> String {
-    let mut noise = Noise(3);
+    let mut noise = TableNoise(3);
     let mut text = String::from("a,b,town,shift,time,often,yes,real,count,class\n");
     for row in 0..rows {
         let (a, b) = (noise.normal(), 5.0 + 2.0 * noise.normal());
@@ -37,7 +37,7 @@ fn columns(text: &str, keep: &[&str], outcome: &str) -> String {
 /// No bit depends on where the rows are.
 #[test]
 fn rows_on_disk_give_the_same_fit() {
-    let folder = Folder::new("stream-same");
+    let folder = CommandFolder::new("stream-same");
     let text = table(1500);
     let features = ["a", "b", "town"];
     let fits = [
@@ -73,7 +73,7 @@ fn rows_on_disk_give_the_same_fit() {
 /// A fit that is stopped goes on with the rows in memory or on disk, which are written there again.
 #[test]
 fn a_streamed_fit_goes_on_anywhere() {
-    let folder = Folder::new("stream-resume");
+    let folder = CommandFolder::new("stream-resume");
     folder.write("table.csv", common::logistic_table(1000, 1));
     let settings =
         "model = 'logistic'\ndata = 'table.csv'\noutcome = 'y'\nstream = true\nminibatch = 100\nmax_evals = 150000";
@@ -103,8 +103,8 @@ fn a_streamed_fit_goes_on_anywhere() {
 /// rule needs to see that nothing is left to gain.
 #[test]
 fn a_large_table_starts_from_a_sample() {
-    let folder = Folder::new("stream-sample");
-    let mut noise = Noise(8);
+    let folder = CommandFolder::new("stream-sample");
+    let mut noise = TableNoise(8);
     let mut text = String::from("a,b,y\n");
     for _ in 0..200_000 {
         let (a, b) = (noise.normal(), noise.normal());
@@ -138,8 +138,8 @@ fn a_table_larger_than_memory() {
     const ROWS: usize = 270_000;
     const KILOBYTES: usize = 64_000;
     const { assert!(8 * ROWS * (FEATURES + 2) > 2 * 1024 * KILOBYTES) };
-    let folder = Folder::new("stream-large");
-    let mut noise = Noise(4);
+    let folder = CommandFolder::new("stream-large");
+    let mut noise = TableNoise(4);
     let mut text: String = (0..FEATURES).map(|j| format!("x{j},")).collect::<String>() + "y\n";
     for _ in 0..ROWS {
         let mut eta = 0.0;

@@ -21,7 +21,7 @@ use natmix_app::memory;
 use natmix_app::problem::Problem;
 use natmix_app::settings::Settings;
 use reach::Reach;
-use rows::{ROWS, Row};
+use rows::{BenchRow, ROWS};
 use serde::Serialize;
 use std::path::PathBuf;
 use truth::{found, quadrature, true_modes};
@@ -35,7 +35,7 @@ const PASSING: f64 = 0.9;
 
 /// One fit.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct SeedRun {
     seed: u64,
     elbo: f64,
     se: f64,
@@ -51,7 +51,7 @@ pub struct Run {
 
 /// One row with all its fits.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct RowOutcome {
     target: String,
     max_evals: u64,
     components: Option<usize>,
@@ -63,12 +63,12 @@ pub struct Outcome {
     log_evidence: Option<f64>,
     /// Memory of the whole process while fitting.
     peak_bytes: Option<u64>,
-    runs: Vec<Run>,
+    runs: Vec<SeedRun>,
 }
 
 /// What the benchmark is told.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     /// Folder with the public tables that some rows need.
     pub data: Option<PathBuf>,
     /// Only these targets; all if empty.
@@ -85,7 +85,7 @@ pub struct Options {
 type Say<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 
 /// Runs every row that is asked for; `say` hears of each fit as it is done.
-pub fn run(args: &Options, say: Say<'_>) -> Result<Vec<Outcome>> {
+pub fn run(args: &BenchOptions, say: Say<'_>) -> Result<Vec<RowOutcome>> {
     let mut outcomes = Vec::new();
     for row in chosen(args, say)? {
         outcomes.push(run_row(&LoadedRow::new(row, args)?, args, say)?);
@@ -94,13 +94,13 @@ pub fn run(args: &Options, say: Say<'_>) -> Result<Vec<Outcome>> {
 }
 
 /// The rows that are asked for.
-fn chosen(args: &Options, say: Say<'_>) -> Result<Vec<&'static Row>> {
+fn chosen(args: &BenchOptions, say: Say<'_>) -> Result<Vec<&'static BenchRow>> {
     if let Some(unknown) = args.targets.iter().find(|name| ROWS.iter().all(|row| row.target != **name)) {
         let mut names: Vec<&str> = ROWS.iter().map(|row| row.target).collect();
         names.dedup();
         bail!("--targets {unknown} is not one of {}", names.join(", "));
     }
-    let wanted = |row: &&Row| {
+    let wanted = |row: &&BenchRow| {
         let named = args.targets.is_empty() || args.targets.iter().any(|name| name == row.target);
         named && args.max_evals.is_none_or(|most| row.evals <= most)
     };
@@ -121,26 +121,26 @@ fn chosen(args: &Options, say: Say<'_>) -> Result<Vec<&'static Row>> {
 
 /// A row that is ready to be fitted.
 struct LoadedRow {
-    row: &'static Row,
+    row: &'static BenchRow,
     settings: Settings,
     problem: Problem,
     modes: Option<Mixture>,
 }
 
 impl LoadedRow {
-    fn new(row: &'static Row, args: &Options) -> Result<Self> {
+    fn new(row: &'static BenchRow, args: &BenchOptions) -> Result<Self> {
         let (settings, problem) = row.load(args.data.as_deref())?;
         Ok(Self { row, settings, problem, modes: true_modes(row.target)? })
     }
 
     /// One fit with its ELBO from `draws` further draws, its mixture, and the memory of the whole process while fitting.
-    fn fit(&self, seed: u64, threads: usize, tuning: &Tuning, draws: usize) -> Result<(Run, Mixture, Option<u64>)> {
-        let target = self.problem.target();
-        let mut config = self.settings.config(&self.problem.about())?;
+    fn fit(&self, seed: u64, threads: usize, tuning: &Tuning, draws: usize) -> Result<(SeedRun, Mixture, Option<u64>)> {
+        let target = self.problem.target()?;
+        let mut config = self.settings.config(&self.problem.about()?)?;
         (config.seed, config.threads) = (seed, threads);
         config.diagnostic_draws = 0;
         if let StrategyConfig::Automatic(automatic) = &mut config.strategy {
-            automatic.tuning = tuning.clone();
+            *automatic.tuning = tuning.clone();
         }
         let mut reach = Reach::new(self.row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();
@@ -149,7 +149,7 @@ impl LoadedRow {
         let measured = natmix::diagnose(target, &fitted.mixture, draws, MEASURING_SEED)?;
         let modes_found = self.modes.as_ref().map(|modes| found(modes, &fitted.mixture));
         let all_found = self.modes.as_ref().is_none_or(|modes| modes_found == Some(modes.len()));
-        let run = Run {
+        let run = SeedRun {
             seed,
             elbo: measured.elbo.mean,
             se: measured.elbo.se,
@@ -165,21 +165,21 @@ impl LoadedRow {
     }
 }
 
-fn run_row(loaded: &LoadedRow, args: &Options, say: Say<'_>) -> Result<Outcome> {
+fn run_row(loaded: &LoadedRow, args: &BenchOptions, say: Say<'_>) -> Result<RowOutcome> {
     let LoadedRow { row, problem, modes, .. } = loaded;
     say(&row.title())?;
-    let (mut runs, mut log_evidence, mut peak) = (Vec::<Run>::new(), None, None);
+    let (mut runs, mut log_evidence, mut peak) = (Vec::<SeedRun>::new(), None, None);
     for seed in 1..=args.seeds {
         let (run, mixture, bytes) = loaded.fit(seed, args.threads, &Tuning::default(), MEASURING_DRAWS)?;
         peak = peak.max(bytes);
         if seed == 1 {
-            log_evidence = quadrature(problem.target(), &mixture)?;
+            log_evidence = quadrature(problem.target()?, &mixture)?;
         }
         say(&run.line(modes.as_ref().map(Mixture::len)))?;
         runs.push(run);
     }
     let passed = runs.iter().filter(|run| run.passed).count() as f64 >= PASSING * runs.len() as f64;
-    let outcome = Outcome {
+    let outcome = RowOutcome {
         target: row.target.into(),
         max_evals: row.evals,
         components: (row.components > 0).then_some(row.components),
@@ -195,18 +195,18 @@ fn run_row(loaded: &LoadedRow, args: &Options, say: Say<'_>) -> Result<Outcome> 
     Ok(outcome)
 }
 
-impl Row {
+impl BenchRow {
     fn title(&self) -> String {
-        let Row { target, evals, components, at_least, aim } = self;
+        let BenchRow { target, evals, components, at_least, aim } = self;
         let asked = if *components > 0 { format!(", {components} components") } else { String::new() };
         let least = at_least.map_or(String::new(), |x| format!(", {} {x}", if *aim { "aim" } else { "at least" }));
         format!("\n{target}, {evals} evaluations{asked}{least}\n")
     }
 }
 
-impl Run {
+impl SeedRun {
     fn line(&self, modes: Option<usize>) -> String {
-        let Run { seed, elbo, se, evals, components, seconds, .. } = self;
+        let SeedRun { seed, elbo, se, evals, components, seconds, .. } = self;
         let of_modes =
             modes.zip(self.modes_found).map_or(String::new(), |(modes, found)| format!("  {found} of {modes} modes"));
         let mark = self
@@ -221,7 +221,7 @@ impl Run {
     }
 }
 
-impl Outcome {
+impl RowOutcome {
     /// Whether a row that must hold does not.
     pub fn failed(&self) -> bool {
         !self.passed && !self.aim

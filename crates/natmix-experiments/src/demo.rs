@@ -20,7 +20,7 @@ use natmix::target::Target;
 use natmix::{Config, Fit, Method, Parts};
 use natmix_app::networks::engine::random_start;
 use natmix_models::Observations;
-use natmix_nets::{Activation, Likelihood, Mlp, Network};
+use natmix_nets::{Activation, Mlp, Network, NetworkLikelihood};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,7 @@ struct Set {
     rows: usize,
     test_rows: usize,
     fits: Vec<Measured>,
-    methods: Vec<methods::Row>,
+    methods: Vec<methods::MethodRow>,
     #[serde(skip)]
     train: Observations,
     #[serde(skip)]
@@ -114,7 +114,7 @@ impl Set {
     /// mixture of K. So K = 1 is the best of all starts, and what a mixture gains over it is no luck of the start.
     fn fit_all(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
         self.test_rows = test.rows();
-        let network = Network::new(2, &[HIDDEN], Activation::Relu, Likelihood::Bernoulli)?;
+        let network = Network::new(2, &[HIDDEN], Activation::Relu, NetworkLikelihood::Bernoulli)?;
         let network = Mlp::new(network, self.train.clone(), &[1.0])?;
         let dim = network.dim();
         bar.set_message(format!("{}: {MOST_COMPONENTS} starts", self.title));
@@ -164,7 +164,7 @@ impl Set {
     /// Every K from random starts at once, minibatches, and the component-wise step with a fixed size.
     fn fit_paper(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
         self.test_rows = test.rows();
-        let network = Network::new(2, &[HIDDEN], Activation::Relu, Likelihood::Bernoulli)?;
+        let network = Network::new(2, &[HIDDEN], Activation::Relu, NetworkLikelihood::Bernoulli)?;
         let network = Mlp::new(network, self.train.clone(), &[1.0])?;
         for components in 1..=MOST_COMPONENTS {
             bar.set_message(format!("{}: K = {components}", self.title));

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`demo`], [`datasets`] | decision boundaries of a small network, on built-in data |
 //! | [`reproduce`], [`splits`] | the experiments of the paper, and the data sets with fixed splits that they use |
-//! | [`bench`] | the automatic mixture on targets with known answers |
+//! | [`bench`](mod@bench) | the automatic mixture on targets with known answers |
 #![forbid(unsafe_code)]
 
 pub mod bench;

@@ -24,7 +24,7 @@ pub enum Experiment {
 
 /// What an experiment is told.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ReproduceOptions {
     /// Folder for the page, the pictures and the JSON file behind them.
     pub out: PathBuf,
     /// The draft's own settings instead of our defaults.
@@ -52,7 +52,7 @@ pub struct Options {
 }
 
 /// Runs an experiment, writes its page, and returns the table for the terminal.
-pub fn run(experiment: Experiment, options: &Options) -> Result<String> {
+pub fn run(experiment: Experiment, options: &ReproduceOptions) -> Result<String> {
     let run = || match experiment {
         Experiment::DecisionBoundaries => crate::demo::run(&options.out, options.seed, options.quiet, options.paper),
         Experiment::Mnist => mnist::run(options),

@@ -4,7 +4,7 @@
 //! zero) and `meta.json`, which says what the columns are.
 
 use natmix_models::DataError;
-use natmix_models::source::{Source, read_error};
+use natmix_models::source::{DataSource, read_error};
 use serde::Deserialize;
 use std::io::Read;
 use std::path::Path;
@@ -65,7 +65,7 @@ impl SplitSet {
 }
 
 fn text(path: &Path) -> Result<String, DataError> {
-    let mut source = Source::open(path)?;
+    let mut source = DataSource::open(path)?;
     let compressed = source.compressed;
     let mut text = String::new();
     source.reader.read_to_string(&mut text).map_err(|error| read_error(path, compressed, error))?;

@@ -36,7 +36,7 @@ fn measure(folder: &Path, rows: usize, columns: usize, digits: usize) -> Result<
         table_bytes as f64 / 1e6
     );
 
-    let report = |what: &str, clock: Clock| {
+    let report = |what: &str, clock: Stopwatch| {
         let (wall, seconds) = clock.elapsed();
         let memory = match most_memory_held() {
             Some(bytes) => format!("{:.3} x the values", bytes as f64 / table_bytes as f64),
@@ -48,17 +48,17 @@ fn measure(folder: &Path, rows: usize, columns: usize, digits: usize) -> Result<
         );
     };
 
-    let clock = Clock::start();
+    let clock = Stopwatch::start();
     let file = TableFile::open(&plain, &[])?;
     report("first pass of a stream", clock);
-    let clock = Clock::start();
+    let clock = Stopwatch::start();
     let mut seen = 0;
     for block in file.chunks(10_000)? {
         seen += block?.rows;
     }
     report("stream in blocks of 10,000", clock);
     for path in [&plain, &packed] {
-        let clock = Clock::start();
+        let clock = Stopwatch::start();
         let table = Table::read(path, &[])?;
         let what = if path == &plain { "whole table, plain" } else { "whole table, gzip" };
         report(what, clock);
@@ -83,14 +83,14 @@ fn write_table(mut out: impl Write, rows: usize, columns: usize, digits: usize) 
 }
 
 /// Time that passed, and the part of it that this thread ran: the two differ on a busy machine.
-struct Clock {
+struct Stopwatch {
     wall: Instant,
     core: Option<f64>,
 }
 
-impl Clock {
+impl Stopwatch {
     fn start() -> Self {
-        Clock { wall: Instant::now(), core: core_seconds() }
+        Stopwatch { wall: Instant::now(), core: core_seconds() }
     }
 
     fn elapsed(&self) -> (f64, f64) {

@@ -27,9 +27,9 @@ pub use beta_binomial::BetaBinomial;
 pub use double_banana::DoubleBanana;
 pub use funnel::Funnel;
 pub use notebook::PriorTimesMixture;
-pub use phase::Phase;
+pub use phase::PhaseDensity;
 pub use planar_robot::PlanarRobot;
-pub use spec::{Init, Kind, Spec};
+pub use spec::{DensityKind, Init, Spec};
 pub use student_mixture::StudentMixture;
 
 use natmix::target::pointwise::Hessian;

@@ -27,12 +27,12 @@ mod encoding;
 mod outcome;
 
 pub use encode::EncodedRows;
-pub use encoding::{Coding, Encoding, Feature, INTERCEPT, Outcome};
+pub use encoding::{Coding, Encoding, Feature, INTERCEPT, OutcomeColumn};
 pub(crate) use outcome::OutcomeCheck;
 pub use outcome::{OutcomeKind, check_outcome};
 
 use crate::error::DataError;
-use crate::table::moments::Moments;
+use crate::table::moments::ColumnMoments;
 use crate::table::{Origin, Table, TableFile};
 use encoding::Columns;
 use std::path::Path;
@@ -101,7 +101,7 @@ pub struct Design {
 impl Design {
     /// Encodes a table in its own memory: only new columns for levels take more.
     pub fn new(table: Table, options: &DesignOptions) -> Result<Design, DataError> {
-        let mut moments = Moments::new(table.names.len());
+        let mut moments = ColumnMoments::new(table.names.len());
         moments.add(&table.values);
         let summaries = moments.finish();
         let columns = Columns {

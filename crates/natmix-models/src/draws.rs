@@ -4,9 +4,9 @@
 //! depends on nothing but the number of draws, results have the same bits for every number of threads.
 //!
 //! ```
-//! use natmix_models::{Draws, Kind, Inputs};
+//! use natmix_models::{CoefficientDraws, RegressionKind, Inputs};
 //! let inputs = Inputs::new(&[1.0, 3.0], 1, None).unwrap();
-//! let draws = Draws::new(Kind::Poisson, 1, &[0.0, 2f64.ln()]).unwrap();
+//! let draws = CoefficientDraws::new(RegressionKind::Poisson, 1, &[0.0, 2f64.ln()]).unwrap();
 //! // Counts 0 and 1 at rates exp(z x): row 0 at both draws, then row 1.
 //! let log_lik = draws.log_likelihood(inputs, &[0.0, 1.0]).unwrap();
 //! assert!((log_lik[0] + 1.0).abs() < 1e-12); // draw 0, row 0: exp(-1)
@@ -15,7 +15,7 @@
 
 use crate::observations::Observations;
 use crate::prior::LOG_TAU;
-use crate::regression::Kind;
+use crate::regression::RegressionKind;
 use natmix::Error;
 use natmix::autodiff::special::ln_gamma;
 use natmix::matrix::{Transpose, product};
@@ -81,8 +81,8 @@ impl<'a> Inputs<'a> {
 
 /// Draws of a posterior, ready for products with rows.
 #[derive(Clone, Debug)]
-pub struct Draws {
-    kind: Kind,
+pub struct CoefficientDraws {
+    kind: RegressionKind,
     features: usize,
     /// Draw after draw; of a draw, class after class.
     coefficients: Vec<f64>,
@@ -90,9 +90,9 @@ pub struct Draws {
     sigma: Vec<f64>,
 }
 
-impl Draws {
+impl CoefficientDraws {
     /// From draws in the space that was fitted, one after the other.
-    pub fn new(kind: Kind, features: usize, draws: &[f64]) -> Result<Self, Error> {
+    pub fn new(kind: RegressionKind, features: usize, draws: &[f64]) -> Result<Self, Error> {
         let dim = kind.dim(features);
         if draws.is_empty() || dim == 0 || !draws.len().is_multiple_of(dim) {
             let problem = format!("{} numbers are not draws of {dim} coordinates (at least one)", draws.len());
@@ -100,12 +100,12 @@ impl Draws {
         }
         let of_draws = draws.chunks_exact(dim);
         let (coefficients, sigma) = match kind {
-            Kind::Linear { noise_sd: None } => (
+            RegressionKind::Linear { noise_sd: None } => (
                 of_draws.clone().flat_map(|z| &z[..features]).copied().collect(),
                 // Positive, so that nothing is divided by zero.
                 of_draws.map(|z| z[features].exp().max(f64::MIN_POSITIVE)).collect(),
             ),
-            Kind::Linear { noise_sd: Some(sd) } => (draws.to_vec(), vec![sd; draws.len() / dim]),
+            RegressionKind::Linear { noise_sd: Some(sd) } => (draws.to_vec(), vec![sd; draws.len() / dim]),
             _ => (draws.to_vec(), Vec::new()),
         };
         Ok(Self { kind, features, coefficients, sigma })
@@ -120,7 +120,7 @@ impl Draws {
         self.coefficients.is_empty()
     }
     /// The model that they belong to.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RegressionKind {
         self.kind
     }
     /// The noise of each draw of a linear regression; empty for others.
@@ -161,23 +161,23 @@ impl Draws {
     /// Log likelihoods of a row with outcome `y`, one a draw, from its predictors.
     pub(crate) fn row_log_likelihood(&self, y: f64, predictors: &[f64], out: &mut [f64]) {
         match self.kind {
-            Kind::Logistic => {
+            RegressionKind::Logistic => {
                 let sign = 2.0 * y - 1.0;
                 for (out, eta) in out.iter_mut().zip(predictors) {
                     let x = sign * eta;
                     *out = x.min(0.0) - (-x.abs()).exp().ln_1p();
                 }
             }
-            Kind::Linear { .. } => {
+            RegressionKind::Linear { .. } => {
                 for (out, (eta, sigma)) in out.iter_mut().zip(predictors.iter().zip(&self.sigma)) {
                     *out = -sigma.ln() - 0.5 * LOG_TAU - 0.5 * ((y - eta) / sigma).powi(2);
                 }
             }
-            Kind::Poisson => {
+            RegressionKind::Poisson => {
                 let constant = ln_gamma(y + 1.0);
                 out.iter_mut().zip(predictors).for_each(|(out, eta)| *out = y * eta - eta.exp() - constant);
             }
-            Kind::Softmax { classes } => {
+            RegressionKind::Softmax { classes } => {
                 for (out, eta) in out.iter_mut().zip(predictors.chunks_exact(classes - 1)) {
                     let most = eta.iter().fold(0.0_f64, |most, eta| most.max(*eta));
                     let total = (-most).exp() + eta.iter().map(|eta| (eta - most).exp()).sum::<f64>();
@@ -273,7 +273,7 @@ mod tests {
         let offset: Vec<f64> = (0..rows).map(|r| 0.01 * r as f64).collect();
         let y: Vec<f64> = (0..rows).map(|r| (r % 2) as f64).collect();
         let inputs = Inputs::new(&x, features, Some(&offset)).unwrap();
-        let model = Draws::new(Kind::Logistic, features, &z).unwrap();
+        let model = CoefficientDraws::new(RegressionKind::Logistic, features, &z).unwrap();
         let all = model.log_likelihood(inputs, &y).unwrap();
         for (row, draw) in [(0, 0), (255, 39), (256, 0), (699, 17)] {
             let eta: f64 = (0..features).map(|j| x[row * features + j] * z[draw * features + j]).sum::<f64>();
@@ -291,9 +291,9 @@ mod tests {
     fn bad_shapes_are_errors() {
         assert!(Inputs::new(&[1.0, 2.0, 3.0], 2, None).is_err());
         assert!(Inputs::new(&[1.0, 2.0], 1, Some(&[1.0])).is_err());
-        assert!(Draws::new(Kind::Logistic, 2, &[]).is_err());
-        assert!(Draws::new(Kind::Linear { noise_sd: None }, 2, &[1.0, 2.0]).is_err());
-        let draws = Draws::new(Kind::Poisson, 1, &[1.0]).unwrap();
+        assert!(CoefficientDraws::new(RegressionKind::Logistic, 2, &[]).is_err());
+        assert!(CoefficientDraws::new(RegressionKind::Linear { noise_sd: None }, 2, &[1.0, 2.0]).is_err());
+        let draws = CoefficientDraws::new(RegressionKind::Poisson, 1, &[1.0]).unwrap();
         let message = |result: Result<Vec<f64>, Error>| result.unwrap_err().to_string();
         let inputs = Inputs::new(&[1.0, 2.0], 1, None).unwrap();
         assert!(message(draws.log_predictive(inputs, &[1.0])).contains("1 outcomes for 2 rows"));

@@ -20,7 +20,7 @@
 
 mod bernoulli;
 
-use crate::observations::{Block, Dataset, Observations};
+use crate::observations::{Dataset, Observations, RowBlock};
 use crate::prior::LOG_TAU;
 use crate::prior::{Prior, spread, usable_sd};
 use bernoulli::Bernoulli;
@@ -143,7 +143,7 @@ impl Glm {
     }
 
     /// Adds a block of rows to all results.
-    fn add_block(&self, rows: Block<'_>, z: Points<'_>, scale: f64, out: &mut EvalOut<'_>, scratch: &mut Scratch) {
+    fn add_block(&self, rows: RowBlock<'_>, z: Points<'_>, scale: f64, out: &mut EvalOut<'_>, scratch: &mut Scratch) {
         let (d, n, r) = (rows.features, z.len(), rows.rows());
         let mut eta = scratch.take_used(r * n);
         let mut curv = scratch.take_used(if out.curv.is_some() { r * n } else { 0 });
@@ -180,7 +180,7 @@ impl Glm {
     }
 
     /// Log likelihood of one point over a block of rows. Replaces predictors by slopes; fills curvatures if wanted.
-    fn row_terms(&self, eta: &mut [f64], curv: &mut [f64], fisher: bool, rows: &Block<'_>, constant: &[f64]) -> f64 {
+    fn row_terms(&self, eta: &mut [f64], curv: &mut [f64], fisher: bool, rows: &RowBlock<'_>, constant: &[f64]) -> f64 {
         let mut value = match self.likelihood {
             Likelihood::Bernoulli => Arch::new().dispatch(Bernoulli(eta, curv, rows)),
             Likelihood::Gaussian { sd } => {

@@ -18,7 +18,7 @@
 //! ```
 
 use crate::error::DataError;
-use crate::source::{Source, read_error};
+use crate::source::{DataSource, read_error};
 use crate::table::{Origin, Table};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -118,7 +118,7 @@ fn needed(folder: &Path, set: &str, what: &str) -> Result<PathBuf, DataError> {
 /// Reads a file of unsigned bytes with N dimensions; nothing is reserved that the file cannot fill.
 fn read_idx<const N: usize>(path: &Path) -> Result<([usize; N], Vec<u8>), DataError> {
     let bad = |problem: String| DataError::BadFile { file: path.into(), problem };
-    let mut source = Source::open(path)?;
+    let mut source = DataSource::open(path)?;
     let (most, compressed) = (source.most_bytes(), source.compressed);
     let failed = |error| read_error(path, compressed, error);
     let mut head = Vec::new();

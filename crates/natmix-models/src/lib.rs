@@ -32,16 +32,16 @@ pub mod study;
 pub mod table;
 
 pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
-pub use draws::{Draws, Inputs};
+pub use draws::{CoefficientDraws, Inputs};
 pub use error::DataError;
 pub use linear::Linear;
-pub use loo::Loo;
+pub use loo::LooFigures;
 pub use observations::{Dataset, Observations};
 pub use predict::{Predictions, predict};
-pub use regression::{Kind, Regression};
-pub use scores::{Scored, Scores, score};
+pub use regression::{Regression, RegressionKind};
+pub use scores::{RowScores, Scored, score};
 pub use softmax::Softmax;
-pub use study::{Memory, Study};
+pub use study::{RegressionMemory, Study};
 pub use table::Table;
 
 /// The pages of the documentation whose examples use these models, so that they are compiled and run.

@@ -27,7 +27,7 @@
 //! ```
 
 use crate::normal_equations::{NormalEquations, weigh_residuals};
-use crate::observations::{ALL_CURVATURES, Block, Dataset};
+use crate::observations::{ALL_CURVATURES, Dataset, RowBlock};
 use crate::prior::{LOG_TAU, Prior, spread, usable_sd};
 use natmix::matrix::{Transpose, product, symmetrise};
 use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
@@ -166,7 +166,7 @@ struct Fisher<'a, 'b> {
 }
 
 impl Fisher<'_, '_> {
-    fn add(&mut self, block: Block<'_>, predictors: &[f64], prec: &[f64], scratch: &mut Scratch) {
+    fn add(&mut self, block: RowBlock<'_>, predictors: &[f64], prec: &[f64], scratch: &mut Scratch) {
         let (d, n, r) = (block.features, prec.len(), block.rows());
         let CurvatureSums { shape, weights, sums, .. } = &mut *self.request;
         let dim = d + usize::from(self.unknown);

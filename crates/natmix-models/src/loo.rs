@@ -29,7 +29,7 @@
 //! assert!((loo.elpd + 4.0).abs() < 1e-12 && loo.p_loo.abs() < 1e-12 && loo.too_large() == 0);
 //! ```
 
-use crate::draws::{Draws, log_sum_exp};
+use crate::draws::{CoefficientDraws, log_sum_exp};
 use crate::regression::Regression;
 use crate::scores::spaced;
 use natmix::Error;
@@ -50,7 +50,7 @@ const EVEN: f64 = 0.02;
 
 /// Result of leave-one-out cross-validation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Loo {
+pub struct LooFigures {
     /// Expected log predictive density of new data like these: the larger, the better.
     pub elpd: f64,
     /// Its standard error.
@@ -69,11 +69,11 @@ pub struct Loo {
     pub ess: Vec<f64>,
     /// The largest k-hat to trust with this number of draws.
     pub k_threshold: f64,
-    /// Draws that were used: those with a finite base ratio.
+    /// CoefficientDraws that were used: those with a finite base ratio.
     pub draws: usize,
 }
 
-impl Loo {
+impl LooFigures {
     /// Whether the contribution of the `i`-th of the rows left out can be trusted.
     pub fn trusted(&self, i: usize) -> bool {
         self.k_hats[i] < self.k_threshold || self.draws as f64 / self.ess[i] - 1.0 <= EVEN
@@ -111,7 +111,7 @@ impl Loo {
 /// was fitted; `base_log_ratios` are `log p - log q` there, as [`natmix::diagnose::weigh_draws`] gives them.
 ///
 /// At most `most_terms` log likelihoods are evaluated ([`MOST_TERMS`] is a good choice), in blocks of bounded memory.
-pub fn loo(model: &Regression, draws: &[f64], base_log_ratios: &[f64], most_terms: usize) -> Result<Loo, Error> {
+pub fn loo(model: &Regression, draws: &[f64], base_log_ratios: &[f64], most_terms: usize) -> Result<LooFigures, Error> {
     let dim = model.target().dim();
     if Some(draws.len()) != base_log_ratios.len().checked_mul(dim) {
         let problem = format!("{} numbers are not {} draws of {dim} coordinates", draws.len(), base_log_ratios.len());
@@ -121,7 +121,7 @@ pub fn loo(model: &Regression, draws: &[f64], base_log_ratios: &[f64], most_term
     let kept: Vec<f64> = used.iter().flat_map(|&s| &draws[s * dim..(s + 1) * dim]).copied().collect();
     let base = Base::new(used.iter().map(|&s| base_log_ratios[s]).collect());
     let data = model.data();
-    let draws = Draws::new(model.kind(), data.features(), &kept)?;
+    let draws = CoefficientDraws::new(model.kind(), data.features(), &kept)?;
     let left_out: Vec<usize> = spaced(data.rows(), (most_terms / used.len()).max(1)).collect();
     let mut of_rows = Vec::with_capacity(WIDTH * left_out.len());
     for rows in left_out.chunks(ROWS_AT_ONCE) {
@@ -131,11 +131,11 @@ pub fn loo(model: &Regression, draws: &[f64], base_log_ratios: &[f64], most_term
             out.copy_from_slice(&base.leave_out(log_lik, weight(row)));
         })?);
     }
-    Ok(Loo::collect(&of_rows, data.rows(), left_out, used.len()))
+    Ok(LooFigures::collect(&of_rows, data.rows(), left_out, used.len()))
 }
 
 /// The same from log likelihoods of any model, `log_likelihood[draw * rows + row]`, each row counting once.
-pub fn from_matrix(log_likelihood: &[f64], base_log_ratios: &[f64]) -> Result<Loo, Error> {
+pub fn from_matrix(log_likelihood: &[f64], base_log_ratios: &[f64]) -> Result<LooFigures, Error> {
     let used = usable(base_log_ratios)?;
     let draws = base_log_ratios.len();
     if log_likelihood.is_empty() || !log_likelihood.len().is_multiple_of(draws) {
@@ -149,10 +149,10 @@ pub fn from_matrix(log_likelihood: &[f64], base_log_ratios: &[f64]) -> Result<Lo
         let log_lik: Vec<f64> = used.iter().map(|&s| log_likelihood[s * rows + row]).collect();
         of_rows.extend(base.leave_out(&log_lik, 1.0));
     }
-    Ok(Loo::collect(&of_rows, rows, (0..rows).collect(), used.len()))
+    Ok(LooFigures::collect(&of_rows, rows, (0..rows).collect(), used.len()))
 }
 
-/// Draws that count: where `log p` is not finite, the posterior has no mass or could not be evaluated.
+/// CoefficientDraws that count: where `log p` is not finite, the posterior has no mass or could not be evaluated.
 fn usable(base_log_ratios: &[f64]) -> Result<Vec<usize>, Error> {
     let used: Vec<usize> = (0..base_log_ratios.len()).filter(|&s| base_log_ratios[s].is_finite()).collect();
     if used.is_empty() {
@@ -211,15 +211,15 @@ mod tests {
     fn sums_and_errors_by_hand() {
         // elpd -1, -2, -6: sum -9, variance 7; lpd larger by 1/2 each.
         let of_rows = [-1.0, -0.5, 0.1, 500.0, -2.0, -1.5, 0.9, 500.0, -6.0, -5.5, f64::NAN, f64::NAN];
-        let loo = Loo::collect(&of_rows, 3, vec![0, 1, 2], 1000);
+        let loo = LooFigures::collect(&of_rows, 3, vec![0, 1, 2], 1000);
         assert!((loo.elpd + 9.0).abs() < 1e-12 && (loo.se - 21f64.sqrt()).abs() < 1e-12);
         assert!((loo.p_loo - 1.5).abs() < 1e-12);
         assert_eq!((loo.too_large(), &loo.pointwise[..]), (2, &[-1.0, -2.0, -6.0][..]));
         // A k-hat that is large while all weights are alike says nothing.
         let even = [-1.0, -0.5, 2.0, 990.0, -2.0, -1.5, 2.0, 970.0];
-        assert_eq!(Loo::collect(&even, 2, vec![0, 1], 1000).too_large(), 1);
+        assert_eq!(LooFigures::collect(&even, 2, vec![0, 1], 1000).too_large(), 1);
         // Three rows out of twelve: four times as much, and the error of a mean of three.
-        let sampled = Loo::collect(&of_rows, 12, vec![0, 4, 8], 1000);
+        let sampled = LooFigures::collect(&of_rows, 12, vec![0, 4, 8], 1000);
         assert!((sampled.elpd + 36.0).abs() < 1e-12 && (sampled.se - 12.0 * (7f64 / 3.0).sqrt()).abs() < 1e-12);
     }
 }

@@ -13,8 +13,8 @@
 mod block;
 mod dataset;
 
-pub use block::Block;
-pub use dataset::{Dataset, RowSource, Stored};
+pub use block::RowBlock;
+pub use dataset::{Dataset, RowSource, StoredRows};
 
 use natmix::Error;
 use natmix::Scratch;
@@ -148,13 +148,13 @@ impl Observations {
     }
 
     /// Hands `rows` to `each`, block by block.
-    pub fn blocks(&self, rows: Rows<'_>, scratch: &mut Scratch, mut each: impl FnMut(Block<'_>, &mut Scratch)) {
+    pub fn blocks(&self, rows: Rows<'_>, scratch: &mut Scratch, mut each: impl FnMut(RowBlock<'_>, &mut Scratch)) {
         let d = self.features;
         match rows {
             Rows::All => {
                 for first in (0..self.rows()).step_by(BLOCK) {
                     let rows = first..(first + BLOCK).min(self.rows());
-                    let block = Block {
+                    let block = RowBlock {
                         x: &self.design[rows.start * d..rows.end * d],
                         features: d,
                         outcome: &self.outcome[rows.clone()],
@@ -211,9 +211,9 @@ impl Gathered {
     }
 
     /// The first `rows` rows.
-    fn block(&self, rows: usize) -> Block<'_> {
+    fn block(&self, rows: usize) -> RowBlock<'_> {
         let (x, of_rows) = self.numbers.split_at(BLOCK * self.features);
-        Block {
+        RowBlock {
             x: &x[..rows * self.features],
             features: self.features,
             outcome: &of_rows[..rows],

@@ -8,16 +8,16 @@
 //! | softmax | class probabilities, averaged over draws, and their entropy in nats |
 //!
 //! ```
-//! use natmix_models::{Draws, Kind, Predictions, Inputs, predict};
-//! let draws = Draws::new(Kind::Linear { noise_sd: None }, 1, &[1.0, 0.0, 3.0, 0.0]).unwrap();
+//! use natmix_models::{CoefficientDraws, RegressionKind, Predictions, Inputs, predict};
+//! let draws = CoefficientDraws::new(RegressionKind::Linear { noise_sd: None }, 1, &[1.0, 0.0, 3.0, 0.0]).unwrap();
 //! let predictions = predict(&draws, Inputs::new(&[1.0], 1, None).unwrap()).unwrap();
 //! let Predictions::Real { mean, sd, q50, .. } = predictions else { panic!() };
 //! // Slopes 1 and 3, sigma 1: variance 1 + 1.
 //! assert!((mean[0] - 2.0).abs() < 1e-12 && (sd[0] - 2f64.sqrt()).abs() < 1e-12 && (q50[0] - 2.0).abs() < 1e-6);
 //! ```
 
-use crate::draws::{Draws, Inputs};
-use crate::regression::Kind;
+use crate::draws::{CoefficientDraws, Inputs};
+use crate::regression::RegressionKind;
 use natmix::Error;
 use serde::Serialize;
 
@@ -77,6 +77,22 @@ impl Predictions {
         }
     }
 
+    /// Adds further rows, which must be of the same kind.
+    pub fn append(&mut self, mut more: Self) {
+        for (column, more) in self.columns_mut().into_iter().zip(more.columns_mut()) {
+            column.append(more);
+        }
+    }
+
+    fn columns_mut(&mut self) -> Vec<&mut Vec<f64>> {
+        match self {
+            Predictions::Binary { probability, sd, entropy } => vec![probability, sd, entropy],
+            Predictions::Real { mean, sd, q05, q50, q95 } => vec![mean, sd, q05, q50, q95],
+            Predictions::Count { mean, sd } => vec![mean, sd],
+            Predictions::Classes { probability, entropy, .. } => vec![probability, entropy],
+        }
+    }
+
     /// Real predictions for `shift + scale y` (with `scale > 0`) instead of `y`; others stay as they are.
     pub fn rescale(&mut self, shift: f64, scale: f64) {
         if let Predictions::Real { mean, sd, q05, q50, q95 } = self {
@@ -87,9 +103,9 @@ impl Predictions {
 }
 
 /// Predicts every row of `inputs`.
-pub fn predict(draws: &Draws, inputs: Inputs<'_>) -> Result<Predictions, Error> {
+pub fn predict(draws: &CoefficientDraws, inputs: Inputs<'_>) -> Result<Predictions, Error> {
     match draws.kind() {
-        Kind::Logistic => {
+        RegressionKind::Logistic => {
             let [probability, sd, entropy] = columns(draws, inputs, |eta, out: &mut [f64; 3]| {
                 eta.iter_mut().for_each(|eta| *eta = sigmoid(*eta));
                 let (mean, variance) = moments(eta);
@@ -97,7 +113,7 @@ pub fn predict(draws: &Draws, inputs: Inputs<'_>) -> Result<Predictions, Error> 
             })?;
             Ok(Predictions::Binary { probability, sd, entropy })
         }
-        Kind::Linear { .. } => {
+        RegressionKind::Linear { .. } => {
             let noise = noise_variance(draws);
             let equal = vec![1.0 / draws.len() as f64; draws.len()];
             let [mean, sd, q05, q50, q95] = columns(draws, inputs, |eta, out: &mut [f64; 5]| {
@@ -108,7 +124,7 @@ pub fn predict(draws: &Draws, inputs: Inputs<'_>) -> Result<Predictions, Error> 
             })?;
             Ok(Predictions::Real { mean, sd, q05, q50, q95 })
         }
-        Kind::Poisson => {
+        RegressionKind::Poisson => {
             let [mean, sd] = columns(draws, inputs, |eta, out: &mut [f64; 2]| {
                 eta.iter_mut().for_each(|eta| *eta = eta.exp());
                 let (mean, variance) = moments(eta);
@@ -116,7 +132,7 @@ pub fn predict(draws: &Draws, inputs: Inputs<'_>) -> Result<Predictions, Error> 
             })?;
             Ok(Predictions::Count { mean, sd })
         }
-        Kind::Softmax { classes } => {
+        RegressionKind::Softmax { classes } => {
             let mut probability = vec![0.0; inputs.rows() * classes];
             draws.for_rows(inputs, classes, &mut probability, |_, eta, out| average_shares(eta, out))?;
             let entropy = probability.chunks_exact(classes).map(entropy_of).collect();
@@ -126,8 +142,8 @@ pub fn predict(draws: &Draws, inputs: Inputs<'_>) -> Result<Predictions, Error> 
 }
 
 /// What scores need: as [`predict`], but without the quantiles of real outcomes, which take most of the time.
-pub(crate) fn predict_moments(draws: &Draws, inputs: Inputs<'_>) -> Result<Predictions, Error> {
-    let Kind::Linear { .. } = draws.kind() else { return predict(draws, inputs) };
+pub(crate) fn predict_moments(draws: &CoefficientDraws, inputs: Inputs<'_>) -> Result<Predictions, Error> {
+    let RegressionKind::Linear { .. } = draws.kind() else { return predict(draws, inputs) };
     let noise = noise_variance(draws);
     let [mean, sd] = columns(draws, inputs, |eta, out: &mut [f64; 2]| {
         let (mean, variance) = moments(eta);
@@ -137,13 +153,13 @@ pub(crate) fn predict_moments(draws: &Draws, inputs: Inputs<'_>) -> Result<Predi
 }
 
 /// Mean variance of a linear regression's noise.
-fn noise_variance(draws: &Draws) -> f64 {
+fn noise_variance(draws: &CoefficientDraws) -> f64 {
     draws.sigma().iter().map(|sigma| sigma * sigma).sum::<f64>() / draws.len() as f64
 }
 
 /// `N` columns of results, from a function of each row's predictors.
 fn columns<const N: usize>(
-    draws: &Draws,
+    draws: &CoefficientDraws,
     inputs: Inputs<'_>,
     each: impl Fn(&mut [f64], &mut [f64; N]) + Sync,
 ) -> Result<[Vec<f64>; N], Error> {
@@ -231,25 +247,26 @@ fn normal_cdf(x: f64) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    fn row(kind: Kind, features: usize, z: &[f64], x: &[f64], offset: f64) -> Predictions {
-        let draws = Draws::new(kind, features, z).unwrap();
+    fn row(kind: RegressionKind, features: usize, z: &[f64], x: &[f64], offset: f64) -> Predictions {
+        let draws = CoefficientDraws::new(kind, features, z).unwrap();
         predict(&draws, Inputs::new(x, features, Some(&[offset])).unwrap()).unwrap()
     }
 
     #[test]
     fn averages_by_hand() {
         // Probabilities 1/2 and 3/4.
-        let binary = row(Kind::Logistic, 1, &[0.0, 1.0], &[3f64.ln()], 0.0);
+        let binary = row(RegressionKind::Logistic, 1, &[0.0, 1.0], &[3f64.ln()], 0.0);
         let Predictions::Binary { probability, sd, entropy } = binary else { panic!() };
         assert!((probability[0] - 0.625).abs() < 1e-14 && (sd[0] - 0.125).abs() < 1e-14);
         assert!((entropy[0] + 0.625 * 0.625f64.ln() + 0.375 * 0.375f64.ln()).abs() < 1e-14);
         // Rates 2 and 6, the offset doubling 1 and 3.
-        let Predictions::Count { mean, sd } = row(Kind::Poisson, 1, &[0.0, 1.0], &[3f64.ln()], 2f64.ln()) else {
+        let Predictions::Count { mean, sd } = row(RegressionKind::Poisson, 1, &[0.0, 1.0], &[3f64.ln()], 2f64.ln())
+        else {
             panic!()
         };
         assert!((mean[0] - 4.0).abs() < 1e-13 && (sd[0] - 8f64.sqrt()).abs() < 1e-13);
         // Shares 1:2:3 and 1:1:1.
-        let classes = row(Kind::Softmax { classes: 3 }, 1, &[2f64.ln(), 3f64.ln(), 0.0, 0.0], &[1.0], 0.0);
+        let classes = row(RegressionKind::Softmax { classes: 3 }, 1, &[2f64.ln(), 3f64.ln(), 0.0, 0.0], &[1.0], 0.0);
         let Predictions::Classes { probability, .. } = classes else { panic!() };
         for (p, sixths) in probability.iter().zip([1.5, 2.0, 2.5]) {
             assert!((p - sixths / 6.0).abs() < 1e-14);
@@ -258,14 +275,15 @@ mod tests {
 
     #[test]
     fn extremes_stay_finite() {
-        let Predictions::Binary { probability, entropy, .. } = row(Kind::Logistic, 1, &[1e4], &[1.0], 0.0) else {
+        let Predictions::Binary { probability, entropy, .. } = row(RegressionKind::Logistic, 1, &[1e4], &[1.0], 0.0)
+        else {
             panic!()
         };
         assert_eq!((probability[0], entropy[0]), (1.0, 0.0));
-        let classes = row(Kind::Softmax { classes: 3 }, 1, &[1e4, -1e4], &[1.0], 0.0);
+        let classes = row(RegressionKind::Softmax { classes: 3 }, 1, &[1e4, -1e4], &[1.0], 0.0);
         let Predictions::Classes { probability, entropy, .. } = classes else { panic!() };
         assert_eq!((&probability[..], entropy[0]), (&[0.0, 1.0, 0.0][..], 0.0));
-        let real = row(Kind::Linear { noise_sd: None }, 1, &[1.0, -800.0], &[1.0], 0.0);
+        let real = row(RegressionKind::Linear { noise_sd: None }, 1, &[1.0, -800.0], &[1.0], 0.0);
         let Predictions::Real { q05, q95, .. } = real else { panic!() };
         assert!(q05[0] <= q95[0] && (q95[0] - 1.0).abs() < 1e-9);
     }
@@ -274,7 +292,7 @@ mod tests {
     fn quantiles_solve_their_equation() {
         // Two far parts: the 5% quantile is the 10% one of the lower part, N(-10, 1).
         let z = [-10.0, 0.0, 10.0, 2f64.ln()];
-        let mut real = row(Kind::Linear { noise_sd: None }, 1, &z, &[1.0], 0.0);
+        let mut real = row(RegressionKind::Linear { noise_sd: None }, 1, &z, &[1.0], 0.0);
         let Predictions::Real { q05, q95, .. } = &real else { panic!() };
         const TENTH: f64 = 1.281_551_565_544_600_4;
         assert!((q05[0] - (-10.0 - TENTH)).abs() < 1e-5, "{}", q05[0]);
@@ -285,7 +303,8 @@ mod tests {
         assert!((mean[0] - 1.0).abs() < 1e-12 && (sd[0] - 2.0 * 102.5f64.sqrt()).abs() < 1e-12);
         assert!((q05[0] - (1.0 + 2.0 * before)).abs() < 1e-12);
         // One part: the normal's own quantiles.
-        let Predictions::Real { q05, q50, .. } = row(Kind::Linear { noise_sd: Some(3.0) }, 1, &[2.0], &[1.0], 0.5)
+        let Predictions::Real { q05, q50, .. } =
+            row(RegressionKind::Linear { noise_sd: Some(3.0) }, 1, &[2.0], &[1.0], 0.5)
         else {
             panic!()
         };

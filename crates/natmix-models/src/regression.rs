@@ -1,10 +1,10 @@
 //! One face for the built-in regressions: which model, its data, its target and what its prior says.
 //!
 //! ```
-//! use natmix_models::{Kind, Observations, Regression};
+//! use natmix_models::{RegressionKind, Observations, Regression};
 //! let table = Observations::new(vec![1.0, 0.2, 1.0, -1.3], 2, vec![1.0, 0.0]).unwrap();
 //! let table = table.with_names(vec!["intercept".into(), "age".into()]).unwrap();
-//! let model = Regression::new(Kind::Logistic, table, &[25.0, 2.5]).unwrap();
+//! let model = Regression::new(RegressionKind::Logistic, table, &[25.0, 2.5]).unwrap();
 //! assert_eq!(model.target().dim(), 2);
 //! assert_eq!(model.prior(), ["intercept ~ N(0, 25^2)", "age ~ N(0, 2.5^2)"]);
 //! ```
@@ -25,7 +25,7 @@ const MOST_NAMES: usize = 6;
 /// The built-in regressions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "model")]
-pub enum Kind {
+pub enum RegressionKind {
     /// Outcomes 0 and 1, `P(y = 1) = 1 / (1 + exp(-eta))`.
     Logistic,
     /// Real outcomes, `y ~ N(eta, sigma^2)`.
@@ -42,47 +42,47 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl RegressionKind {
     /// The name that the command line uses.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Logistic => "logistic",
-            Kind::Linear { .. } => "linear",
-            Kind::Poisson => "poisson",
-            Kind::Softmax { .. } => "softmax",
+            RegressionKind::Logistic => "logistic",
+            RegressionKind::Linear { .. } => "linear",
+            RegressionKind::Poisson => "poisson",
+            RegressionKind::Softmax { .. } => "softmax",
         }
     }
 
     /// Linear predictors a row.
     pub(crate) fn predictors(self) -> usize {
         match self {
-            Kind::Softmax { classes } => classes.saturating_sub(1),
+            RegressionKind::Softmax { classes } => classes.saturating_sub(1),
             _ => 1,
         }
     }
 
     /// Dimension of the posterior with this many features.
     pub fn dim(self, features: usize) -> usize {
-        self.predictors().saturating_mul(features) + usize::from(self == Kind::Linear { noise_sd: None })
+        self.predictors().saturating_mul(features) + usize::from(self == RegressionKind::Linear { noise_sd: None })
     }
 
     /// Whether `y` can be an outcome.
     pub fn allows(self, y: f64) -> bool {
         match self {
-            Kind::Logistic => y == 0.0 || y == 1.0,
-            Kind::Linear { .. } => y.is_finite(),
-            Kind::Poisson => y >= 0.0 && y.fract() == 0.0,
-            Kind::Softmax { classes } => y >= 0.0 && y < classes as f64 && y.fract() == 0.0,
+            RegressionKind::Logistic => y == 0.0 || y == 1.0,
+            RegressionKind::Linear { .. } => y.is_finite(),
+            RegressionKind::Poisson => y >= 0.0 && y.fract() == 0.0,
+            RegressionKind::Softmax { classes } => y >= 0.0 && y < classes as f64 && y.fract() == 0.0,
         }
     }
 
     /// What an outcome has to be, in words.
     pub fn wanted(self) -> String {
         match self {
-            Kind::Logistic => "0 or 1".into(),
-            Kind::Linear { .. } => "a finite number".into(),
-            Kind::Poisson => "a count (0, 1, 2, ...)".into(),
-            Kind::Softmax { classes } => format!("a class (0, 1, ..., {})", classes.saturating_sub(1)),
+            RegressionKind::Logistic => "0 or 1".into(),
+            RegressionKind::Linear { .. } => "a finite number".into(),
+            RegressionKind::Poisson => "a count (0, 1, 2, ...)".into(),
+            RegressionKind::Softmax { classes } => format!("a class (0, 1, ..., {})", classes.saturating_sub(1)),
         }
     }
 }
@@ -90,14 +90,14 @@ impl Kind {
 /// A regression with its data.
 #[derive(Clone, Debug)]
 pub struct Regression {
-    kind: Kind,
-    model: Model,
+    kind: RegressionKind,
+    model: RegressionModel,
     prior_sd: Vec<f64>,
     prior: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-enum Model {
+enum RegressionModel {
     Glm(Glm),
     Linear(Linear),
     Softmax(Softmax),
@@ -105,15 +105,15 @@ enum Model {
 
 impl Regression {
     /// With the prior's standard deviations: one for all features, or one for each.
-    pub fn new(kind: Kind, data: impl Into<Dataset>, prior_sd: &[f64]) -> Result<Self, Error> {
+    pub fn new(kind: RegressionKind, data: impl Into<Dataset>, prior_sd: &[f64]) -> Result<Self, Error> {
         let data = data.into();
         let prior_sd = spread(prior_sd, data.features())?;
         let prior = describe(kind, data.names(), &prior_sd);
         let model = match kind {
-            Kind::Logistic => Model::Glm(Glm::from_data(Likelihood::Bernoulli, data, &prior_sd)?),
-            Kind::Poisson => Model::Glm(Glm::from_data(Likelihood::Poisson, data, &prior_sd)?),
-            Kind::Linear { noise_sd } => Model::Linear(Linear::new(data, &prior_sd, noise_sd)?),
-            Kind::Softmax { classes } => Model::Softmax(Softmax::new(data, classes, &prior_sd)?),
+            RegressionKind::Logistic => RegressionModel::Glm(Glm::from_data(Likelihood::Bernoulli, data, &prior_sd)?),
+            RegressionKind::Poisson => RegressionModel::Glm(Glm::from_data(Likelihood::Poisson, data, &prior_sd)?),
+            RegressionKind::Linear { noise_sd } => RegressionModel::Linear(Linear::new(data, &prior_sd, noise_sd)?),
+            RegressionKind::Softmax { classes } => RegressionModel::Softmax(Softmax::new(data, classes, &prior_sd)?),
         };
         Ok(Self { kind, model, prior_sd, prior })
     }
@@ -131,29 +131,29 @@ impl Regression {
     /// Names the classes of a softmax regression, the reference included.
     pub fn with_class_names(mut self, names: Vec<String>) -> Result<Self, Error> {
         self.model = match self.model {
-            Model::Softmax(model) => Model::Softmax(model.with_class_names(names)?),
+            RegressionModel::Softmax(model) => RegressionModel::Softmax(model.with_class_names(names)?),
             _ => return Err(Error::InvalidInput(format!("a {} regression has no class names", self.kind.name()))),
         };
         Ok(self)
     }
 
     /// Which model.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RegressionKind {
         self.kind
     }
 
     /// What is fitted; it names the parameters.
     pub fn target(&self) -> &dyn Target {
         match &self.model {
-            Model::Glm(model) => model,
-            Model::Linear(model) => model,
-            Model::Softmax(model) => model,
+            RegressionModel::Glm(model) => model,
+            RegressionModel::Linear(model) => model,
+            RegressionModel::Softmax(model) => model,
         }
     }
 
     /// Whether an evaluation over all rows costs no more than one over some: least squares with its sums at hand.
     pub fn rows_are_free(&self) -> bool {
-        matches!(&self.model, Model::Linear(model) if model.has_equations())
+        matches!(&self.model, RegressionModel::Linear(model) if model.has_equations())
     }
 
     /// The prior, a line for each group of parameters.
@@ -164,15 +164,15 @@ impl Regression {
     /// The rows that it is fitted to.
     pub fn data(&self) -> &Dataset {
         match &self.model {
-            Model::Glm(model) => model.data(),
-            Model::Linear(model) => model.data(),
-            Model::Softmax(model) => model.data(),
+            RegressionModel::Glm(model) => model.data(),
+            RegressionModel::Linear(model) => model.data(),
+            RegressionModel::Softmax(model) => model.data(),
         }
     }
 }
 
 /// The prior in words: neighbours with the same standard deviation share a line.
-fn describe(kind: Kind, names: &[String], prior_sd: &[f64]) -> Vec<String> {
+fn describe(kind: RegressionKind, names: &[String], prior_sd: &[f64]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut first = 0;
     for group in prior_sd.chunk_by(|a, b| a == b) {
@@ -184,12 +184,12 @@ fn describe(kind: Kind, names: &[String], prior_sd: &[f64]) -> Vec<String> {
             }
             _ => names.join(", "),
         };
-        let each = if let Kind::Softmax { .. } = kind { " of each class" } else { "" };
+        let each = if let RegressionKind::Softmax { .. } = kind { " of each class" } else { "" };
         lines.push(format!("{named}{each} ~ N(0, {}^2)", group[0]));
     }
     match kind {
-        Kind::Linear { noise_sd: None } => lines.push(format!("sigma ~ half-Cauchy({NOISE_SCALE})")),
-        Kind::Linear { noise_sd: Some(sd) } => lines.push(format!("sigma = {sd}, known")),
+        RegressionKind::Linear { noise_sd: None } => lines.push(format!("sigma ~ half-Cauchy({NOISE_SCALE})")),
+        RegressionKind::Linear { noise_sd: Some(sd) } => lines.push(format!("sigma = {sd}, known")),
         _ => {}
     }
     lines
@@ -207,17 +207,20 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_names_prior_and_data() {
-        let softmax = Regression::new(Kind::Softmax { classes: 3 }, table(2, vec![0.0, 2.0, 1.0]), &[1.5]).unwrap();
+        let softmax =
+            Regression::new(RegressionKind::Softmax { classes: 3 }, table(2, vec![0.0, 2.0, 1.0]), &[1.5]).unwrap();
         let softmax = softmax.with_class_names(vec!["a".into(), "b".into(), "c".into()]).unwrap();
         assert_eq!(softmax.target().parameter_names(), ["b:x0", "b:x1", "c:x0", "c:x1"]);
         assert_eq!(softmax.prior(), ["x0, x1 of each class ~ N(0, 1.5^2)"]);
-        let linear = Regression::new(Kind::Linear { noise_sd: None }, table(1, vec![0.5, 2.0]), &[2.0]).unwrap();
+        let linear =
+            Regression::new(RegressionKind::Linear { noise_sd: None }, table(1, vec![0.5, 2.0]), &[2.0]).unwrap();
         assert_eq!(linear.target().parameter_names(), ["x0", "sigma"]);
         assert_eq!(linear.prior(), ["x0 ~ N(0, 2^2)", "sigma ~ half-Cauchy(5)"]);
-        let known = Regression::new(Kind::Linear { noise_sd: Some(0.5) }, table(8, vec![0.5; 9]), &[2.0]).unwrap();
+        let known =
+            Regression::new(RegressionKind::Linear { noise_sd: Some(0.5) }, table(8, vec![0.5; 9]), &[2.0]).unwrap();
         assert_eq!(known.prior(), ["8 coefficients, x0 to x7, ~ N(0, 2^2)", "sigma = 0.5, known"]);
         let poisson = table(1, vec![3.0, 0.0]).with_weights(vec![2.0, 1.0]).unwrap().with_offset(vec![0.1, 0.2]);
-        let poisson = Regression::new(Kind::Poisson, poisson.unwrap(), &[1.0]).unwrap();
+        let poisson = Regression::new(RegressionKind::Poisson, poisson.unwrap(), &[1.0]).unwrap();
         let Dataset::Memory(table) = poisson.data() else { panic!("the table is in memory") };
         assert_eq!((table.outcome(), table.weights().unwrap()), (&[3.0, 0.0][..], &[2.0, 1.0][..]));
         assert_eq!(table.offset().unwrap(), [0.1, 0.2]);
@@ -229,7 +232,7 @@ mod tests {
     #[test]
     fn a_sample_counts_for_all_rows() {
         let whole = table(2, (0..100).map(|i| f64::from(i % 2)).collect()).with_weights(vec![0.5; 100]).unwrap();
-        let sample = Regression::new(Kind::Logistic, whole, &[1.0, 3.0]).unwrap().sample(25).unwrap();
+        let sample = Regression::new(RegressionKind::Logistic, whole, &[1.0, 3.0]).unwrap().sample(25).unwrap();
         let Dataset::Memory(rows) = sample.data() else { panic!("the sample is in memory") };
         assert_eq!((rows.rows(), rows.weights().unwrap()), (25, &[2.0; 25][..]));
         assert_eq!(rows.design()[2..4], [(8.0f64 * 0.9).cos(), (9.0f64 * 0.9).cos()]);
@@ -239,12 +242,16 @@ mod tests {
     #[test]
     fn wrong_outcomes_are_named() {
         let message = |kind, y| Regression::new(kind, table(1, vec![1.0, y]), &[1.0]).unwrap_err().to_string();
-        for (kind, y) in [(Kind::Logistic, 2.0), (Kind::Poisson, -1.0), (Kind::Softmax { classes: 3 }, 3.0)] {
+        for (kind, y) in [
+            (RegressionKind::Logistic, 2.0),
+            (RegressionKind::Poisson, -1.0),
+            (RegressionKind::Softmax { classes: 3 }, 3.0),
+        ] {
             assert!(message(kind, y).contains(&format!("row 1 is {y}, not {}", kind.wanted())), "{}", message(kind, y));
         }
-        assert!(message(Kind::Softmax { classes: 1 }, 0.0).contains("at least 2"));
-        assert!(Regression::new(Kind::Logistic, table(2, vec![1.0]), &[1.0, 2.0, 3.0]).is_err());
-        let logistic = Regression::new(Kind::Logistic, table(1, vec![1.0]), &[1.0]).unwrap();
+        assert!(message(RegressionKind::Softmax { classes: 1 }, 0.0).contains("at least 2"));
+        assert!(Regression::new(RegressionKind::Logistic, table(2, vec![1.0]), &[1.0, 2.0, 3.0]).is_err());
+        let logistic = Regression::new(RegressionKind::Logistic, table(1, vec![1.0]), &[1.0]).unwrap();
         assert!(logistic.with_class_names(vec!["a".into()]).is_err());
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //! use natmix_models::design::{DesignOptions, OutcomeKind};
 //! use natmix_models::table::TableFile;
-//! use natmix_models::{Kind, Regression};
+//! use natmix_models::{RegressionKind, Regression};
 //! let folder = std::env::temp_dir();
 //! let path = folder.join(format!("natmix-doc-store-{}.csv", std::process::id()));
 //! std::fs::write(&path, "x,y\n1,0\n2,1\n3,1\n").unwrap();
@@ -15,14 +15,14 @@
 //! let options = DesignOptions { outcome: Some("y".into()), ..DesignOptions::default() };
 //! let (encoding, _) = file.encoding(&options).unwrap();
 //! let (rows, classes) = file.store(&encoding, OutcomeKind::Logistic, &folder).unwrap();
-//! let model = Regression::new(Kind::Logistic, rows, &[2.5]).unwrap();
+//! let model = Regression::new(RegressionKind::Logistic, rows, &[2.5]).unwrap();
 //! assert_eq!((classes, model.target().dim(), model.data().rows()), (2, 2, 3));
 //! # std::fs::remove_file(&path).unwrap();
 //! ```
 
 use crate::design::{EncodedRows, Encoding, OutcomeCheck, OutcomeKind, no_outcome};
 use crate::error::DataError;
-use crate::observations::{RowSource, Stored};
+use crate::observations::{RowSource, StoredRows};
 use crate::table::{Origin, TableFile};
 use natmix::target::TargetError;
 use std::fs::{File, OpenOptions};
@@ -83,7 +83,12 @@ impl TableFile {
 
     /// Encodes all rows into a nameless file in `folder`, and checks that a model of this `kind` explains the outcome; gives
     /// the number of classes too, 1 for numbers.
-    pub fn store(&self, encoding: &Encoding, kind: OutcomeKind, folder: &Path) -> Result<(Stored, usize), DataError> {
+    pub fn store(
+        &self,
+        encoding: &Encoding,
+        kind: OutcomeKind,
+        folder: &Path,
+    ) -> Result<(StoredRows, usize), DataError> {
         let about = encoding.outcome.as_ref().ok_or_else(|| no_outcome(self.path()))?;
         let bytes = self.encoded_bytes(encoding);
         let failed = |source| DataError::NotStored { folder: folder.into(), bytes, source };
@@ -107,7 +112,7 @@ impl TableFile {
         let classes = check.finish(&Origin::label(&self.path().to_string_lossy()))?;
         let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
         let source = RowFile { file, width: record_width(encoding) };
-        let stored = Stored::new(source, self.rows(), encoding.names());
+        let stored = StoredRows::new(source, self.rows(), encoding.names());
         let mut stored = stored.map_err(|_| DataError::NoRows { file: self.path().into() })?;
         if encoding.offset.is_some() || encoding.exposure.is_some() {
             stored = stored.with_offset();

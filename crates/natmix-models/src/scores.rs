@@ -16,7 +16,7 @@
 //! assert_eq!(auroc(&[0.1, 0.4, 0.4, 0.8], &[0.0, 1.0, 0.0, 1.0]), Some(0.875));
 //! ```
 
-use crate::draws::{Draws, Inputs};
+use crate::draws::{CoefficientDraws, Inputs};
 use crate::observations::Dataset;
 use crate::predict::{Predictions, predict_moments};
 use natmix::Error;
@@ -35,7 +35,7 @@ const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// Scores of predictions; those that make no sense for a model are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Scores {
+pub struct RowScores {
     /// Number of rows.
     pub rows: usize,
     /// Mean negative log density of the outcomes.
@@ -61,9 +61,9 @@ pub struct Scores {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scored {
     /// The scores.
-    pub scores: Scores,
+    pub scores: RowScores,
     /// Predicted probabilities of outcome 1 against what came of them, see [`calibration`].
-    pub calibration: Vec<Bin>,
+    pub calibration: Vec<CalibrationBin>,
     /// The ROC curve, see [`roc`].
     pub roc: Vec<(f64, f64)>,
     /// Predicted means with residuals in predictive standard deviations, of at most 500 evenly spaced rows.
@@ -72,7 +72,7 @@ pub struct Scored {
 
 /// Predicts rows with known outcomes and scores the predictions, in blocks: memory does not grow with the table, but for
 /// the probabilities that are ranked (those of about a million rows at most).
-pub fn score(draws: &Draws, data: &Dataset) -> Result<Scored, Error> {
+pub fn score(draws: &CoefficientDraws, data: &Dataset) -> Result<Scored, Error> {
     let rows = data.rows();
     let mut tally = Tally::default();
     let mut ranked = spaced(rows, MOST_RANKED).peekable();
@@ -104,8 +104,8 @@ struct Tally {
     squares: f64,
     of_means: bool,
     /// Right classes and the bins of their confidences, where there are classes.
-    right: Option<(f64, [Sums; BINS])>,
-    calibration: [Sums; BINS],
+    right: Option<(f64, [BinSums; BINS])>,
+    calibration: [BinSums; BINS],
     /// Probabilities with their outcomes.
     ranked: (Vec<f64>, Vec<f64>),
     residuals: Vec<(f64, f64)>,
@@ -149,7 +149,7 @@ impl Tally {
 
     fn finish(self, rows: usize) -> Scored {
         let n = rows as f64;
-        let scores = Scores {
+        let scores = RowScores {
             rows,
             nll: self.nll / n,
             accuracy: self.right.map(|(right, _)| right / n),
@@ -201,7 +201,7 @@ pub fn confidences(predictions: &Predictions, outcome: &[f64]) -> Option<(Vec<f6
 
 /// Predictions of a similar size, and what came of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Bin {
+pub struct CalibrationBin {
     /// Mean predicted probability.
     pub predicted: f64,
     /// Share of rows in which it happened.
@@ -211,22 +211,24 @@ pub struct Bin {
 }
 
 /// Of a bin: sum of probabilities, how often it happened, number of rows.
-type Sums = (f64, f64, usize);
+type BinSums = (f64, f64, usize);
 
-fn add_bins(bins: &mut [Sums; BINS], probability: &[f64], happened: &[f64]) {
+fn add_bins(bins: &mut [BinSums; BINS], probability: &[f64], happened: &[f64]) {
     for (p, y) in probability.iter().zip(happened) {
         let bin = &mut bins[((p * BINS as f64).ceil() as usize).clamp(1, BINS) - 1];
         *bin = (bin.0 + p, bin.1 + y, bin.2 + 1);
     }
 }
 
-fn filled(bins: &[Sums; BINS]) -> Vec<Bin> {
+fn filled(bins: &[BinSums; BINS]) -> Vec<CalibrationBin> {
     let filled = bins.iter().filter(|(_, _, count)| *count > 0);
-    filled.map(|&(p, y, count)| Bin { predicted: p / count as f64, observed: y / count as f64, count }).collect()
+    filled
+        .map(|&(p, y, count)| CalibrationBin { predicted: p / count as f64, observed: y / count as f64, count })
+        .collect()
 }
 
 /// Groups predictions by probability into 15 bins `(b/15, (b+1)/15]`, the first with zero; empty ones are left out.
-pub fn calibration(probability: &[f64], happened: &[f64]) -> Vec<Bin> {
+pub fn calibration(probability: &[f64], happened: &[f64]) -> Vec<CalibrationBin> {
     let mut bins = [(0.0, 0.0, 0); BINS];
     add_bins(&mut bins, probability, happened);
     filled(&bins)
@@ -249,8 +251,8 @@ pub fn residuals(predictions: &Predictions, outcome: &[f64]) -> Vec<(f64, f64)> 
 }
 
 /// Expected calibration error over the bins of [`calibration`].
-pub fn ece(bins: &[Bin]) -> f64 {
-    let gap = |bin: &Bin| bin.count as f64 * (bin.observed - bin.predicted).abs();
+pub fn ece(bins: &[CalibrationBin]) -> f64 {
+    let gap = |bin: &CalibrationBin| bin.count as f64 * (bin.observed - bin.predicted).abs();
     bins.iter().map(gap).sum::<f64>() / bins.iter().map(|bin| bin.count as f64).sum::<f64>()
 }
 
@@ -329,110 +331,4 @@ pub(crate) fn spaced(rows: usize, most: usize) -> impl Iterator<Item = usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observations::Observations;
-    use crate::predict::predict;
-    use crate::regression::Kind;
-
-    fn scored(draws: &Draws, x: &[f64], outcome: &[f64]) -> Scored {
-        score(draws, &Observations::new(x.to_vec(), 1, outcome.to_vec()).unwrap().into()).unwrap()
-    }
-
-    #[test]
-    fn binary_scores_by_hand() {
-        // One draw, probabilities 1/2, 3/4, 9/10 and outcomes 0, 1, 0.
-        let draws = Draws::new(Kind::Logistic, 1, &[1.0]).unwrap();
-        let x = [0.0, 3f64.ln(), 9f64.ln()];
-        let outcome = [0.0, 1.0, 0.0];
-        let Scored { scores, residuals, calibration, .. } = scored(&draws, &x, &outcome);
-        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
-        close(scores.nll, -(0.5f64.ln() + 0.75f64.ln() + 0.1f64.ln()) / 3.0);
-        // The tie at one half goes to class 0.
-        close(scores.accuracy.unwrap(), 2.0 / 3.0);
-        close(scores.brier.unwrap(), (0.25 + 0.0625 + 0.81) / 3.0);
-        // Three confidences in three bins.
-        close(scores.ece.unwrap(), (0.5 + 0.25 + 0.9) / 3.0);
-        close(scores.auroc.unwrap(), 0.5);
-        assert_eq!((scores.rows, scores.rmse), (3, None));
-        assert!(residuals.is_empty());
-        assert_eq!(calibration.iter().map(|bin| bin.count).collect::<Vec<_>>(), [1, 1, 1]);
-    }
-
-    #[test]
-    fn scores_of_classes_and_numbers_by_hand() {
-        let draws = Draws::new(Kind::Softmax { classes: 3 }, 1, &[2f64.ln(), 3f64.ln()]).unwrap();
-        let scores = scored(&draws, &[1.0, 1.0], &[2.0, 0.0]).scores;
-        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
-        close(scores.nll, -(0.5f64.ln() + (1f64 / 6.0).ln()) / 2.0);
-        close(scores.accuracy.unwrap(), 0.5);
-        close(scores.ece.unwrap(), 0.0);
-        close(scores.brier.unwrap(), ((1.0 + 4.0 + 9.0) + (25.0 + 4.0 + 9.0)) / 36.0 / 2.0);
-        let draws = Draws::new(Kind::Linear { noise_sd: Some(2.0) }, 1, &[1.0]).unwrap();
-        let Scored { scores, residuals, .. } = scored(&draws, &[1.0, 2.0], &[1.0, 6.0]);
-        close(scores.rmse.unwrap(), 8f64.sqrt());
-        close(scores.nll, 0.5 * (8.0 * std::f64::consts::PI).ln() + 0.5 * (0.0 + 4.0) / 2.0);
-        // 6 is two standard deviations above 2.
-        assert_eq!(residuals, [(1.0, 0.0), (2.0, 2.0)]);
-        assert_eq!(scores.accuracy, None);
-    }
-
-    #[test]
-    fn blocks_change_nothing() {
-        let rows = 2 * ROWS_AT_ONCE + 100;
-        let x: Vec<f64> = (0..rows).map(|i| (i as f64 * 0.37).sin()).collect();
-        let y: Vec<f64> = x.iter().enumerate().map(|(i, x)| f64::from(u8::from((i as f64 * 1.3).sin() < *x))).collect();
-        let draws = Draws::new(Kind::Logistic, 1, &[1.5, 2.5]).unwrap();
-        let found = scored(&draws, &x, &y);
-        let inputs = Inputs::new(&x, 1, None).unwrap();
-        let Predictions::Binary { probability, .. } = predict(&draws, inputs).unwrap() else { panic!() };
-        assert_eq!((found.scores.auroc, &found.roc), (auroc(&probability, &y), &roc(&probability, &y)));
-        assert_eq!(found.calibration, calibration(&probability, &y));
-        let nll = -draws.log_predictive(inputs, &y).unwrap().iter().sum::<f64>() / rows as f64;
-        assert!((found.scores.nll - nll).abs() < 1e-12);
-        assert!((found.scores.brier.unwrap() - brier(&probability, &y)).abs() < 1e-12);
-        let draws = Draws::new(Kind::Linear { noise_sd: Some(1.0) }, 1, &[2.0]).unwrap();
-        let real = scored(&draws, &x, &y);
-        let last = (MOST_RESIDUALS - 1) * rows / MOST_RESIDUALS;
-        assert_eq!((real.residuals.len(), real.residuals[499]), (500, (2.0 * x[last], y[last] - 2.0 * x[last])));
-    }
-
-    #[test]
-    fn bins_include_their_upper_edge() {
-        let bins = calibration(&[0.0, 1.0 / 15.0, 0.07, 1.0], &[0.0, 1.0, 1.0, 1.0]);
-        let counts: Vec<usize> = bins.iter().map(|bin| bin.count).collect();
-        assert_eq!(counts, [2, 1, 1]);
-        assert_eq!((bins[0].observed, bins[2].predicted), (0.5, 1.0));
-        assert!((bins[0].predicted - 1.0 / 30.0).abs() < 1e-15);
-        assert!(calibration(&[], &[]).is_empty());
-    }
-
-    #[test]
-    fn ranking_with_ties_and_single_classes() {
-        assert_eq!(auroc(&[1.0, 2.0, 3.0], &[0.0, 1.0, 1.0]), Some(1.0));
-        assert_eq!(auroc(&[0.5; 6], &[0.0, 1.0, 1.0, 0.0, 1.0, 1.0]), Some(0.5));
-        assert_eq!(auroc(&[1.0, 2.0], &[1.0, 1.0]), None);
-        // Half of the positives lie above every negative, the other half below one of two.
-        assert_eq!(fpr_at(&[4.0, 2.0, 3.0, 1.0], &[1.0, 1.0, 0.0, 0.0], 0.5), Some(0.0));
-        assert_eq!(fpr_at(&[4.0, 2.0, 3.0, 1.0], &[1.0, 1.0, 0.0, 0.0], 0.95), Some(0.5));
-        assert!(roc(&[1.0, 2.0], &[1.0, 1.0]).is_empty());
-        assert_eq!(roc(&[0.1, 0.4, 0.4, 0.8], &[0.0, 1.0, 0.0, 1.0]), [(0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0)]);
-    }
-
-    #[test]
-    fn a_thinned_curve_keeps_its_ends_and_its_area() {
-        let n = 20_000;
-        let score: Vec<f64> = (0..n).map(|i| (f64::from(i) * 12.9898).sin()).collect();
-        let outcome: Vec<f64> =
-            (0..n).map(|i| f64::from(u8::from((f64::from(i) * 78.233).sin() < score[i as usize]))).collect();
-        let curve = roc(&score, &outcome);
-        assert!(curve.len() <= MOST_ROC && curve.len() > MOST_ROC - 5, "{}", curve.len());
-        assert_eq!((curve[0], curve[curve.len() - 1]), ((0.0, 0.0), (1.0, 1.0)));
-        assert!(curve.windows(2).all(|w| w[1].0 >= w[0].0 && w[1].1 >= w[0].1));
-        let area: f64 = curve.windows(2).map(|w| 0.5 * (w[1].0 - w[0].0) * (w[1].1 + w[0].1)).sum();
-        assert!((area - auroc(&score, &outcome).unwrap()).abs() < 1e-3);
-        assert_eq!(spaced(1000, 500).last(), Some(998));
-        assert_eq!(spaced(3, 500).collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(spaced(0, 500).count(), 0);
-    }
-}
+mod tests;

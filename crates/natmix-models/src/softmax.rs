@@ -18,9 +18,9 @@
 //! assert!((log_p_at(&model, &[0.0, 0.0]).unwrap() - expected).abs() < 1e-12);
 //! ```
 
-use crate::observations::{ALL_CURVATURES, Block, Dataset};
+use crate::observations::{ALL_CURVATURES, Dataset, RowBlock};
 use crate::prior::{Prior, spread};
-use crate::regression::Kind;
+use crate::regression::RegressionKind;
 use natmix::matrix::{Transpose, product, symmetrise};
 use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
@@ -41,7 +41,7 @@ impl Softmax {
         if classes < 2 {
             return Err(Error::InvalidInput(format!("{classes} classes: at least 2 are needed")));
         }
-        let kind = Kind::Softmax { classes };
+        let kind = RegressionKind::Softmax { classes };
         if let Dataset::Memory(table) = &data
             && let Some(row) = table.outcome().iter().position(|y| !kind.allows(*y))
         {
@@ -72,7 +72,7 @@ impl Softmax {
         &self.class_names
     }
 
-    fn add_block(&self, block: Block<'_>, z: Points<'_>, scale: f64, out: &mut EvalOut<'_>, scratch: &mut Scratch) {
+    fn add_block(&self, block: RowBlock<'_>, z: Points<'_>, scale: f64, out: &mut EvalOut<'_>, scratch: &mut Scratch) {
         let (d, n, r, others) = (block.features, z.len(), block.rows(), self.classes - 1);
         let mut shares = scratch.take_used(r * others * n);
         block.predictors(z.data(), others * n, &mut shares);
@@ -104,7 +104,7 @@ fn is_class(y: f64, other: usize) -> f64 {
 }
 
 /// Log likelihood of one point over a block of rows; turns predictors, class after class, into probabilities.
-fn shares_of(shares: &mut [f64], block: Block<'_>, most: &mut [f64], total: &mut [f64]) -> f64 {
+fn shares_of(shares: &mut [f64], block: RowBlock<'_>, most: &mut [f64], total: &mut [f64]) -> f64 {
     let r = block.rows();
     most.fill(0.0);
     for eta in shares.chunks_exact(r) {
@@ -133,7 +133,7 @@ fn shares_of(shares: &mut [f64], block: Block<'_>, most: &mut [f64], total: &mut
 /// Adds the curvature of a block of rows, pair of classes after pair.
 fn add_curvature(
     request: &mut CurvatureSums<'_>,
-    block: Block<'_>,
+    block: RowBlock<'_>,
     shares: &[f64],
     n: usize,
     scale: f64,

@@ -7,7 +7,7 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 /// A file open for reading, decompressed on the way.
-pub struct Source {
+pub struct DataSource {
     /// The bytes, decompressed.
     pub reader: Box<dyn Read + Send>,
     /// Whether the file is gzip.
@@ -16,13 +16,13 @@ pub struct Source {
     pub size: Option<u64>,
 }
 
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for DataSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Source").field("compressed", &self.compressed).field("size", &self.size).finish()
     }
 }
 
-impl Source {
+impl DataSource {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let failed = |source| DataError::Io { file: path.into(), source };
@@ -38,7 +38,7 @@ impl Source {
         let whole = Cursor::new(magic).chain(file);
         let reader: Box<dyn Read + Send> =
             if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-        Ok(Source { reader, compressed, size: about.is_file().then_some(about.len()) })
+        Ok(DataSource { reader, compressed, size: about.is_file().then_some(about.len()) })
     }
 
     /// The most bytes that can come out: deflate packs no more than 1032 bytes into one.

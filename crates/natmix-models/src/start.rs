@@ -20,7 +20,7 @@ const MOST_TRUST: f64 = 1000.0;
 
 /// A start with what it cost.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct SampleStart {
     /// The posterior of the sample.
     pub mixture: Mixture,
     /// Points at which the sample was evaluated.
@@ -29,7 +29,7 @@ pub struct Start {
     pub trust_region: f64,
 }
 
-impl Start {
+impl SampleStart {
     /// Changes the settings of the fit that starts here: its first steps may be larger, and its budget is what is left.
     pub fn prepare(&self, config: &mut Config) {
         *config = std::mem::take(config).with_trust_region(self.trust_region);
@@ -38,7 +38,7 @@ impl Start {
 }
 
 /// A start for large tables; nothing for others, where it would not pay, and for minibatches.
-pub fn from_sample(study: &Study, config: &Config, cancel: &mut Cancel) -> Result<Option<Start>, Error> {
+pub fn from_sample(study: &Study, config: &Config, cancel: &mut Cancel) -> Result<Option<SampleStart>, Error> {
     if study.regression.data().rows() < LARGE
         || config.parts().is_some_and(|parts| parts.minibatch.is_some())
         || study.regression.rows_are_free()
@@ -52,5 +52,5 @@ pub fn from_sample(study: &Study, config: &Config, cancel: &mut Cancel) -> Resul
     let distance = 0.5 * share * sample.target().dim() as f64;
     let trust_region = config.trust_region().max(AHEAD * distance).min(MOST_TRUST);
     let fitted = Fit::new(sample.target(), config).observe(cancel).run()?;
-    Ok(Some(Start { mixture: fitted.mixture, evals: fitted.evals, trust_region }))
+    Ok(Some(SampleStart { mixture: fitted.mixture, evals: fitted.evals, trust_region }))
 }

@@ -16,7 +16,7 @@
 use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
 use crate::error::DataError;
 use crate::observations::{Dataset, Observations};
-use crate::regression::{Kind, Regression};
+use crate::regression::{Regression, RegressionKind};
 use crate::table::{Table, TableFile};
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
@@ -32,7 +32,7 @@ pub struct Study {
     /// The model.
     pub regression: Regression,
     /// How columns became features, to be remembered for predictions.
-    pub memory: Memory,
+    pub memory: RegressionMemory,
     /// What was odd about the data, but no error.
     pub warnings: Vec<String>,
     log_scale: f64,
@@ -40,17 +40,17 @@ pub struct Study {
 
 /// What a posterior must remember to predict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct RegressionMemory {
     /// Which regression.
-    pub kind: Kind,
+    pub kind: RegressionKind,
     /// How columns became features.
     pub encoding: Encoding,
 }
 
-impl Memory {
+impl RegressionMemory {
     /// Writes coefficients on the user's own scale.
     pub fn to_user_scale(&self, z: &[f64], out: &mut [f64]) {
-        let noise = usize::from(self.kind == Kind::Linear { noise_sd: None });
+        let noise = usize::from(self.kind == RegressionKind::Linear { noise_sd: None });
         let coefficients = z.len() - noise;
         self.encoding.to_user_scale(&z[..coefficients], &mut out[..coefficients]);
         if noise == 1 {
@@ -112,7 +112,7 @@ impl Study {
 
     fn of_data(
         data: Dataset,
-        kind: Kind,
+        kind: RegressionKind,
         encoding: Encoding,
         warnings: Vec<String>,
         prior_sd: f64,
@@ -121,12 +121,12 @@ impl Study {
         let prior_sd: Vec<f64> = (0..encoding.dim()).map(|j| prior_sd * of_intercept(j)).collect();
         let mut regression = Regression::new(kind, data, &prior_sd)?;
         let levels = encoding.outcome.as_ref().and_then(|outcome| outcome.levels.clone());
-        if let (Kind::Softmax { .. }, Some(levels)) = (kind, levels) {
+        if let (RegressionKind::Softmax { .. }, Some(levels)) = (kind, levels) {
             regression = regression.with_class_names(levels)?;
         }
         let scale = encoding.outcome.as_ref().map_or(1.0, |outcome| outcome.scale);
         let log_scale = if scale == 1.0 { 0.0 } else { -scale.ln() * total_weight(regression.data())? };
-        Ok(Self { regression, memory: Memory { kind, encoding }, warnings, log_scale })
+        Ok(Self { regression, memory: RegressionMemory { kind, encoding }, warnings, log_scale })
     }
 
     /// What the log density of all outcomes as given has beside that of the outcomes as fitted.
@@ -147,12 +147,12 @@ fn with_outcome(options: &DesignOptions, outcome: OutcomeKind, noise_sd: Option<
     DesignOptions { standardize_outcome, ..options.clone() }
 }
 
-fn kind_of(outcome: OutcomeKind, classes: usize, noise_sd: Option<f64>) -> Kind {
+fn kind_of(outcome: OutcomeKind, classes: usize, noise_sd: Option<f64>) -> RegressionKind {
     match outcome {
-        OutcomeKind::Logistic => Kind::Logistic,
-        OutcomeKind::Poisson => Kind::Poisson,
-        OutcomeKind::Softmax => Kind::Softmax { classes },
-        OutcomeKind::Linear => Kind::Linear { noise_sd },
+        OutcomeKind::Logistic => RegressionKind::Logistic,
+        OutcomeKind::Poisson => RegressionKind::Poisson,
+        OutcomeKind::Softmax => RegressionKind::Softmax { classes },
+        OutcomeKind::Linear => RegressionKind::Linear { noise_sd },
     }
 }
 

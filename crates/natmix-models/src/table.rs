@@ -28,8 +28,8 @@ mod rows;
 pub use chunks::{Chunks, TableFile};
 
 use crate::error::{DataError, Names, Place, shown};
-use crate::source::{Source, read_error};
-use rows::{Kind, RowReader};
+use crate::source::{DataSource, read_error};
+use rows::{ColumnKind, RowReader};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -86,11 +86,11 @@ impl Table {
         let mut ignored = Vec::new();
         let table = read_with(path, |names| {
             let kind = |name: &String| match wanted.get(name.as_str()) {
-                Some(true) => Kind::Category(Default::default()),
-                Some(false) => Kind::Number,
+                Some(true) => ColumnKind::Category(Default::default()),
+                Some(false) => ColumnKind::Number,
                 None => {
                     ignored.push(name.clone());
-                    Kind::Skip
+                    ColumnKind::Skip
                 }
             };
             Ok(names.iter().map(kind).collect())
@@ -136,7 +136,7 @@ impl Table {
 }
 
 /// What becomes of each column when those named are categorical and the others numbers.
-fn kinds(file: &Path, names: &[String], categorical: &[String]) -> Result<Vec<Kind>, DataError> {
+fn kinds(file: &Path, names: &[String], categorical: &[String]) -> Result<Vec<ColumnKind>, DataError> {
     if let Some(unknown) = categorical.iter().find(|name| !names.contains(name)) {
         return Err(DataError::UnknownColumn {
             file: file.into(),
@@ -145,15 +145,16 @@ fn kinds(file: &Path, names: &[String], categorical: &[String]) -> Result<Vec<Ki
             columns: Names(names.to_vec()),
         });
     }
-    let kind = |name| if categorical.contains(name) { Kind::Category(Default::default()) } else { Kind::Number };
+    let kind =
+        |name| if categorical.contains(name) { ColumnKind::Category(Default::default()) } else { ColumnKind::Number };
     Ok(names.iter().map(kind).collect())
 }
 
 fn read_with<F>(path: &Path, choose: F) -> Result<Table, DataError>
 where
-    F: FnOnce(&[String]) -> Result<Vec<Kind>, DataError>,
+    F: FnOnce(&[String]) -> Result<Vec<ColumnKind>, DataError>,
 {
-    let source = Source::open(path)?;
+    let source = DataSource::open(path)?;
     let size = source.size.filter(|_| !source.compressed);
     let mut reader = RowReader::open(path, source, choose)?;
     let width = reader.width();
@@ -195,7 +196,7 @@ pub(crate) fn reserve(file: &Path, values: &mut Vec<f64>, more: usize) -> Result
 
 /// An upper bound for the number of rows: every line but the header, also if quoted text spans lines.
 fn count_lines(path: &Path) -> Result<u64, DataError> {
-    let mut source = Source::open(path)?;
+    let mut source = DataSource::open(path)?;
     let mut block = vec![0; 256 * 1024];
     let mut lines = 0;
     loop {

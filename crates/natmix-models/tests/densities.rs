@@ -16,7 +16,7 @@ use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, T
 use natmix::testing::{CheckOptions, check_target};
 use natmix::transform::{Block, Constraint, Transformed};
 use natmix_models::densities::{
-    DoubleBanana, Funnel, Kind, Phase, PlanarRobot, PriorTimesMixture, Spec, StudentMixture,
+    DensityKind, DoubleBanana, Funnel, PhaseDensity, PlanarRobot, PriorTimesMixture, Spec, StudentMixture,
 };
 use natmix_models::glm::{Glm, Likelihood};
 
@@ -57,7 +57,7 @@ fn analytic_targets() {
     check("planar robot", &robot, &around(0.0, 0.5));
     let (cos, sin): (Vec<f64>, Vec<f64>) = (0..8).map(|i| (wave(i), wave(20 + i))).unzip();
     let frequencies: Vec<f64> = (0..8).map(|i| 121e6 + 6e6 * f64::from(i)).collect();
-    let phase = Phase::new(&frequencies, &cos, &sin, 0.5, [-100.0, 100.0], [-3.0, 3.0]).unwrap();
+    let phase = PhaseDensity::new(&frequencies, &cos, &sin, 0.5, [-100.0, 100.0], [-3.0, 3.0]).unwrap();
     check("phase", &phase, &around(0.0, 1.0));
     check("phase without bounds", &phase.unconstrained().unwrap(), &around(0.0, 1.5));
     for (name, target) in [("narrow", PriorTimesMixture::two_narrow()), ("wide", PriorTimesMixture::two_wide())] {
@@ -108,9 +108,9 @@ fn generalised_linear_models() {
 }
 
 /// A hierarchical model, uncentred: a mean, a log scale and three effects.
-struct Schools;
+struct EightSchools;
 
-impl Density for Schools {
+impl Density for EightSchools {
     fn dim(&self) -> usize {
         5
     }
@@ -127,7 +127,7 @@ impl Density for Schools {
 
 #[test]
 fn automatic_derivatives() {
-    check("three schools", &AutoDiff(Schools), &around(0.0, 1.0));
+    check("three schools", &AutoDiff(EightSchools), &around(0.0, 1.0));
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn described_targets() {
         let d = spec.dim();
         let options = match spec.kind {
             _ if d > 50 => CheckOptions { points: 1, ..around(0.0, 1.0) },
-            Kind::Funnel { .. } | Kind::DoubleBanana { .. } => around(0.0, 0.7),
+            DensityKind::Funnel { .. } | DensityKind::DoubleBanana { .. } => around(0.0, 0.7),
             // Goals of width 0.01 bend the density within steps of 1e-3.
-            Kind::PlanarRobot { .. } => around(0.0, 0.05),
+            DensityKind::PlanarRobot { .. } => around(0.0, 0.05),
             _ => around(0.0, 3.0),
         };
         if d > 50 {

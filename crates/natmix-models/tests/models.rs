@@ -8,7 +8,8 @@ use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, 
 use natmix::testing::{CheckOptions, check_target};
 use natmix::{Config, Method, Parts, Scratch, fit};
 use natmix_models::{
-    Dataset, Draws, Inputs, Kind, Linear, Observations, Predictions, Regression, Softmax, loo, predict, score,
+    CoefficientDraws, Dataset, Inputs, Linear, Observations, Predictions, Regression, RegressionKind, Softmax, loo,
+    predict, score,
 };
 
 const LOG_TAU: f64 = 1.837_877_066_409_345_5;
@@ -19,17 +20,17 @@ fn wave(i: usize) -> f64 {
     2.0 * (x - x.floor()) - 1.0
 }
 
-fn outcomes(kind: Kind, rows: usize) -> Vec<f64> {
+fn outcomes(kind: RegressionKind, rows: usize) -> Vec<f64> {
     let classes = match kind {
-        Kind::Logistic => 2,
-        Kind::Softmax { classes } => classes,
-        Kind::Poisson => 5,
-        Kind::Linear { .. } => return (0..rows).map(|r| 3.0 * wave(77 + r)).collect(),
+        RegressionKind::Logistic => 2,
+        RegressionKind::Softmax { classes } => classes,
+        RegressionKind::Poisson => 5,
+        RegressionKind::Linear { .. } => return (0..rows).map(|r| 3.0 * wave(77 + r)).collect(),
     };
     (0..rows).map(|r| (r % classes) as f64).collect()
 }
 
-fn table(kind: Kind, rows: usize, features: usize) -> Observations {
+fn table(kind: RegressionKind, rows: usize, features: usize) -> Observations {
     let x = (0..rows * features).map(wave).collect();
     Observations::new(x, features, outcomes(kind, rows)).unwrap()
 }
@@ -41,13 +42,13 @@ fn with_everything(table: Observations) -> Observations {
     table.with_offset(offset).and_then(|table| table.with_weights(weights)).unwrap()
 }
 
-const KINDS: [Kind; 6] = [
-    Kind::Logistic,
-    Kind::Linear { noise_sd: Some(0.7) },
-    Kind::Linear { noise_sd: None },
-    Kind::Poisson,
-    Kind::Softmax { classes: 2 },
-    Kind::Softmax { classes: 4 },
+const KINDS: [RegressionKind; 6] = [
+    RegressionKind::Logistic,
+    RegressionKind::Linear { noise_sd: Some(0.7) },
+    RegressionKind::Linear { noise_sd: None },
+    RegressionKind::Poisson,
+    RegressionKind::Softmax { classes: 2 },
+    RegressionKind::Softmax { classes: 4 },
 ];
 
 #[derive(Debug)]
@@ -164,9 +165,9 @@ fn a_weight_counts_as_repeated_rows() {
 
 #[test]
 fn softmax_with_two_classes_is_logistic() {
-    let data = with_everything(table(Kind::Logistic, 300, 3));
-    let logistic = Regression::new(Kind::Logistic, data.clone(), &[2.0, 1.0, 0.5]).unwrap();
-    let softmax = Regression::new(Kind::Softmax { classes: 2 }, data, &[2.0, 1.0, 0.5]).unwrap();
+    let data = with_everything(table(RegressionKind::Logistic, 300, 3));
+    let logistic = Regression::new(RegressionKind::Logistic, data.clone(), &[2.0, 1.0, 0.5]).unwrap();
+    let softmax = Regression::new(RegressionKind::Softmax { classes: 2 }, data, &[2.0, 1.0, 0.5]).unwrap();
     let z: Vec<f64> = (0..12).map(|i| 3.0 * wave(300 + i)).collect();
     let weights = [0.5, 1.0, -0.3, 2.0];
     for &request in logistic.target().curvatures() {
@@ -177,7 +178,7 @@ fn softmax_with_two_classes_is_logistic() {
     }
     let Dataset::Memory(table) = logistic.data() else { panic!("the table is in memory") };
     let [(one, binary), (two, classes)] = [&logistic, &softmax].map(|model| {
-        let draws = Draws::new(model.kind(), 3, &z).unwrap();
+        let draws = CoefficientDraws::new(model.kind(), 3, &z).unwrap();
         (score(&draws, model.data()).unwrap().scores, predict(&draws, table.into()).unwrap())
     });
     let (Predictions::Binary { probability, .. }, Predictions::Classes { probability: of_classes, .. }) =
@@ -187,7 +188,7 @@ fn softmax_with_two_classes_is_logistic() {
     };
     let ones: Vec<f64> = of_classes.iter().skip(1).step_by(2).copied().collect();
     assert_close(&probability, &ones, 1e-12, "probabilities");
-    let listed = |s: &natmix_models::Scores| [s.nll, s.accuracy.unwrap(), s.ece.unwrap()];
+    let listed = |s: &natmix_models::RowScores| [s.nll, s.accuracy.unwrap(), s.ece.unwrap()];
     assert_close(&listed(&one), &listed(&two), 1e-12, "scores");
     assert!((2.0 * one.brier.unwrap() - two.brier.unwrap()).abs() < 1e-12);
 }
@@ -218,7 +219,7 @@ fn closed_form(table: &Observations, prior_sd: f64, noise_sd: f64, leave_out: Op
 #[test]
 fn linear_with_known_noise_is_the_closed_form() {
     for (rows, weighted) in [(200, false), (200, true), (3, false)] {
-        let kind = Kind::Linear { noise_sd: Some(0.4) };
+        let kind = RegressionKind::Linear { noise_sd: Some(0.4) };
         let mut data = table(kind, rows, 4);
         if weighted {
             data = with_everything(data);
@@ -321,9 +322,9 @@ fn grid_moments(target: &dyn Target, centre: &[f64], half_width: f64, steps: usi
 
 #[test]
 fn poisson_and_softmax_have_the_moments_of_quadrature() {
-    let poisson = with_everything(table(Kind::Poisson, 12, 1));
-    let poisson = Regression::new(Kind::Poisson, poisson, &[1.5]).unwrap();
-    let kind = Kind::Softmax { classes: 3 };
+    let poisson = with_everything(table(RegressionKind::Poisson, 12, 1));
+    let poisson = Regression::new(RegressionKind::Poisson, poisson, &[1.5]).unwrap();
+    let kind = RegressionKind::Softmax { classes: 3 };
     let softmax = Regression::new(kind, table(kind, 15, 1), &[2.0]).unwrap();
     for (model, steps) in [(poisson, 4000), (softmax, 400)] {
         let fitted = fit(model.target(), &Config { seed: 2, ..Config::new(Method::ComponentDraws) }).unwrap();
@@ -341,7 +342,7 @@ fn poisson_and_softmax_have_the_moments_of_quadrature() {
 
 #[test]
 fn loo_of_a_linear_regression_is_that_of_exact_refits() {
-    let kind = Kind::Linear { noise_sd: Some(0.8) };
+    let kind = RegressionKind::Linear { noise_sd: Some(0.8) };
     let plain = table(kind, 40, 3);
     for data in [plain.clone(), with_everything(plain)] {
         let exactly = |row: usize, left_out: Option<usize>| {
@@ -387,11 +388,11 @@ fn loo_of_a_linear_regression_is_that_of_exact_refits() {
 
 #[test]
 fn loo_of_other_models_is_that_of_refits() {
-    for kind in [Kind::Logistic, Kind::Poisson, Kind::Softmax { classes: 3 }] {
+    for kind in [RegressionKind::Logistic, RegressionKind::Poisson, RegressionKind::Softmax { classes: 3 }] {
         let rows = 20;
         let x: Vec<f64> = (0..rows).map(|r| 1.5 * wave(60 + r)).collect();
         let y: Vec<f64> =
-            (0..rows).map(|r| if kind == Kind::Logistic { (r % 2) as f64 } else { (r % 3) as f64 }).collect();
+            (0..rows).map(|r| if kind == RegressionKind::Logistic { (r % 2) as f64 } else { (r % 3) as f64 }).collect();
         let data = Observations::new(x.clone(), 1, y.clone()).unwrap();
         let model = Regression::new(kind, data.clone(), &[1.5]).unwrap();
         let fitted = fit(model.target(), &Config { seed: 1, ..Config::new(Method::ComponentDraws) }).unwrap();
@@ -407,7 +408,7 @@ fn loo_of_other_models_is_that_of_refits() {
                 fit(refit.target(), &Config { seed: 1, diagnostic_draws: 0, ..Config::new(Method::ComponentDraws) })
                     .unwrap();
             let refit = weigh_draws(refit.target(), &fitted.mixture, 40_000, 100 + row as u64).unwrap();
-            let draws = Draws::new(kind, 1, &refit.draws).unwrap();
+            let draws = CoefficientDraws::new(kind, 1, &refit.draws).unwrap();
             let log_lik = draws.log_likelihood(Inputs::new(&x[row..=row], 1, None).unwrap(), &y[row..=row]).unwrap();
             let (mean, se) = weighted_mean(&refit.psis.log_weights, |s| log_lik[s].exp());
             let gap = (found.pointwise[row] - mean.ln()).abs();
@@ -423,7 +424,7 @@ fn loo_of_other_models_is_that_of_refits() {
         assert!((found.elpd - total).abs() < 0.03, "{kind:?}: {} against {total}", found.elpd);
 
         // The whole matrix gives the same.
-        let draws = Draws::new(kind, 1, &weighed.draws).unwrap();
+        let draws = CoefficientDraws::new(kind, 1, &weighed.draws).unwrap();
         let Dataset::Memory(table) = model.data() else { panic!("the table is in memory") };
         let matrix = draws.log_likelihood(table.into(), table.outcome()).unwrap();
         let again = loo::from_matrix(&matrix, &weighed.log_ratios).unwrap();
@@ -434,10 +435,10 @@ fn loo_of_other_models_is_that_of_refits() {
 
 #[test]
 fn predictions_are_those_of_the_closed_form() {
-    let kind = Kind::Linear { noise_sd: Some(0.8) };
+    let kind = RegressionKind::Linear { noise_sd: Some(0.8) };
     let data = table(kind, 40, 3);
     let (posterior, _) = closed_form(&data, 2.0, 0.8, None);
-    let draws = Draws::new(kind, 3, &Mixture::single(posterior.clone()).sample(20_000, 1)).unwrap();
+    let draws = CoefficientDraws::new(kind, 3, &Mixture::single(posterior.clone()).sample(20_000, 1)).unwrap();
     let rows: Vec<f64> = (0..30).map(|i| 2.0 * wave(800 + i)).collect();
     let offset: Vec<f64> = (0..10).map(|i| wave(70 + i)).collect();
     let found = predict(&draws, Inputs::new(&rows, 3, Some(&offset)).unwrap()).unwrap();
@@ -467,7 +468,7 @@ fn the_number_of_threads_changes_no_bit() {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let draws = Draws::new(kind, 3, &z).unwrap();
+                let draws = CoefficientDraws::new(kind, 3, &z).unwrap();
                 let scores = score(&draws, model.data()).unwrap();
                 (scores, loo::loo(&model, &z, &base, loo::MOST_TERMS).unwrap())
             })
@@ -478,16 +479,16 @@ fn the_number_of_threads_changes_no_bit() {
 
 #[test]
 fn hard_points_are_marked_and_do_not_panic() {
-    let model = Linear::new(table(Kind::Linear { noise_sd: None }, 20, 2), &[1.0], None).unwrap();
+    let model = Linear::new(table(RegressionKind::Linear { noise_sd: None }, 20, 2), &[1.0], None).unwrap();
     for z in [[0.0, 0.0, -1e3], [0.0, 0.0, 1e3], [1e200, 0.0, 0.0], [f64::NAN, 0.0, 0.0], [0.0, 0.0, f64::NAN]] {
         let found = log_p_at(&model, &z).unwrap();
         assert!(found.is_nan() || found <= 0.0, "{z:?}: {found}");
     }
     // Far out the density falls like a power of sigma: finite.
     assert!(log_p_at(&model, &[0.0, 0.0, 300.0]).unwrap().is_finite());
-    let softmax = Softmax::new(table(Kind::Softmax { classes: 3 }, 20, 1), 3, &[1e3]).unwrap();
+    let softmax = Softmax::new(table(RegressionKind::Softmax { classes: 3 }, 20, 1), 3, &[1e3]).unwrap();
     assert!(log_p_at(&softmax, &[1e4, -1e4]).unwrap().is_finite());
     assert!(log_p_at(&softmax, &[f64::NAN, 0.0]).unwrap().is_nan());
-    let message = Linear::new(table(Kind::Poisson, 5, 1), &[1.0], Some(0.0)).unwrap_err().to_string();
+    let message = Linear::new(table(RegressionKind::Poisson, 5, 1), &[1.0], Some(0.0)).unwrap_err().to_string();
     assert!(message.contains("noise sd 0"), "{message}");
 }

@@ -45,13 +45,13 @@ fn largest_piece<T>(work: impl FnOnce() -> T) -> (T, usize) {
 }
 
 /// A folder of a test's own, removed at its end.
-struct Folder(PathBuf);
+struct ReaderFolder(PathBuf);
 
-impl Folder {
+impl ReaderFolder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("natmix-readers-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        ReaderFolder(path)
     }
 
     fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
@@ -61,7 +61,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for ReaderFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -85,7 +85,7 @@ fn message<T: std::fmt::Debug>(path: &Path, result: Result<T, DataError>) -> Str
 
 #[test]
 fn every_way_to_write_the_same_table() {
-    let folder = Folder::new("same");
+    let folder = ReaderFolder::new("same");
     let texts = [
         "a,b c,g\n1,-2.5,x\n3e2,4,\"y, z\"\n",
         "a,b c,g\r\n1,-2.5,x\r\n3e2,4,\"y, z\"\r\n",
@@ -108,7 +108,7 @@ fn every_way_to_write_the_same_table() {
 
 #[test]
 fn levels_are_sorted_by_size_or_text() {
-    let folder = Folder::new("levels");
+    let folder = ReaderFolder::new("levels");
     let path = folder.file("a.csv", "n,t\n10,b\n9,B\n-1,10\n9,9\n");
     let table = Table::read(&path, &strings(["t", "n"])).unwrap();
     assert_eq!(
@@ -120,7 +120,7 @@ fn levels_are_sorted_by_size_or_text() {
 
 #[test]
 fn what_is_said_about_bad_tables() {
-    let folder = Folder::new("bad");
+    let folder = ReaderFolder::new("bad");
     let cases: &[(&[u8], &str)] = &[
         (b"", "the file is empty (expected a header line with the names of the columns, then one line a row)"),
         (b"\n\n", "the file is empty (expected a header line with the names of the columns, then one line a row)"),
@@ -206,7 +206,7 @@ fn what_is_said_about_bad_tables() {
 
 #[test]
 fn pieces_of_a_file_are_the_table_epoch_after_epoch() {
-    let folder = Folder::new("pieces");
+    let folder = ReaderFolder::new("pieces");
     let lines: String = (0..1000)
         .map(|i| format!("{},{},{}\n", i, (f64::from(i) * 0.37).sin(), ["u", "v", "w"][i as usize % 3]))
         .collect();
@@ -246,7 +246,7 @@ fn pieces_of_a_file_are_the_table_epoch_after_epoch() {
 
 #[test]
 fn kept_rows_have_offsets_and_weights_and_are_checked() {
-    let folder = Folder::new("kept");
+    let folder = ReaderFolder::new("kept");
     let path = folder.file("a.csv", "x,y,o,e,w\n1,0,0.5,2,1\n2,3,-1,1,0.25\n4,1,0,5,2\n");
     let file = TableFile::open(&path, &[]).unwrap();
     let options = DesignOptions {
@@ -276,7 +276,7 @@ fn kept_rows_have_offsets_and_weights_and_are_checked() {
 
 #[test]
 fn a_file_that_changes_under_way_is_noticed() {
-    let folder = Folder::new("changes");
+    let folder = ReaderFolder::new("changes");
     let path = folder.file("a.csv", "x,g\n1,u\n2,v\n3,u\n");
     let file = TableFile::open(&path, &strings(["g"])).unwrap();
     let read_all = || file.chunks(2).and_then(|blocks| blocks.collect::<Result<Vec<_>, _>>());
@@ -296,7 +296,7 @@ fn a_file_that_changes_under_way_is_noticed() {
 
 #[test]
 fn new_files_are_read_for_prediction() {
-    let folder = Folder::new("predict");
+    let folder = ReaderFolder::new("predict");
     let train = folder.file("train.csv", "x,g,y\n1,u,no\n2,v,yes\n3,v,no\n");
     let options = DesignOptions { outcome: Some("y".into()), ..DesignOptions::default() };
     let design = Design::new(Table::read(&train, &strings(["g", "y"])).unwrap(), &options).unwrap();
@@ -322,7 +322,7 @@ fn new_files_are_read_for_prediction() {
 
 #[test]
 fn reading_takes_hardly_more_than_the_values() {
-    let folder = Folder::new("memory");
+    let folder = ReaderFolder::new("memory");
     let line = "1.25,-3.5,0.001,7,8,9,10,11\n";
     let text = format!("a,b,c,d,e,f,g,h\n{}", line.repeat(100_000));
     let values = 8 * 8 * 100_000;
@@ -353,7 +353,7 @@ fn idx(sizes: &[u32], values: &[u8]) -> Vec<u8> {
 
 #[test]
 fn image_folders() {
-    let folder = Folder::new("idx");
+    let folder = ReaderFolder::new("idx");
     let message = |result: Result<ImageFolder, DataError>| result.unwrap_err().to_string();
     assert!(message(ImageFolder::read(&folder.0)).contains("no file train-images-idx3-ubyte"));
     folder.file("train-images-idx3-ubyte.gz", gzip(&idx(&[2, 1, 3], &[1, 2, 3, 4, 5, 6])));
@@ -389,7 +389,7 @@ fn image_folders() {
 
 #[test]
 fn arrays_come_back_as_they_were_written() {
-    let folder = Folder::new("npy");
+    let folder = ReaderFolder::new("npy");
     let values = [
         Values::F64(vec![1.0, -0.0, f64::INFINITY, 1e-300, 5.0, 6.0]),
         Values::F32(vec![1.5, 2.5, 3.5, 4.5, 5.5, 6.5]),
@@ -499,7 +499,7 @@ impl Damage {
 
 /// Reads damaged versions of each file: every one must give a value or an error that names the file, in little memory.
 fn survive<T>(name: &str, originals: &[Vec<u8>], times: usize, read: impl Fn(&Path) -> Result<T, DataError>) {
-    let folder = Folder::new(name);
+    let folder = ReaderFolder::new(name);
     let mut damage = Damage(17);
     let (mut accepted, mut refused) = (0, 0);
     for original in originals {
@@ -551,7 +551,7 @@ fn damaged_tables_neither_panic_nor_take_memory() {
 
 #[test]
 fn damaged_images_neither_panic_nor_take_memory() {
-    let labels_folder = Folder::new("fuzz-labels");
+    let labels_folder = ReaderFolder::new("fuzz-labels");
     let labels = labels_folder.file("damaged: labels", idx(&[2], &[1, 2]));
     let images = idx(&[2, 2, 2], &[1, 2, 3, 4, 5, 6, 7, 8]);
     survive("fuzz-idx", &[images.clone(), gzip(&images)], 2000, |path| ImageSet::read(path, &labels));

@@ -8,7 +8,7 @@
 
 use natmix::matrix::{Transpose, product, product_bt};
 use natmix_nets::train::{Doing, TrainConfig, Trainer, with_threads};
-use natmix_nets::{Activation, Examples, Likelihood, Network};
+use natmix_nets::{Activation, Examples, Network, NetworkLikelihood};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -25,7 +25,8 @@ fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     let steps: usize = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(450);
-    let network = Network::new(784, &[400, 400], Activation::Relu, Likelihood::Categorical { classes: 10 }).unwrap();
+    let network =
+        Network::new(784, &[400, 400], Activation::Relu, NetworkLikelihood::Categorical { classes: 10 }).unwrap();
     let mut bits = 1_u32;
     let mut number = || {
         bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

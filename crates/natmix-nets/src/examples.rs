@@ -1,8 +1,8 @@
 //! Rows to train on or to predict, in single precision: features row after row, and an outcome each.
 
-use super::likelihood::Likelihood;
+use super::likelihood::NetworkLikelihood;
 use super::network::Network;
-use super::train::noise::{Purpose, Stream, shuffle};
+use super::train::noise::{Stream, StreamPurpose, shuffle};
 use natmix::Error;
 
 /// Features with outcomes, all finite.
@@ -65,7 +65,7 @@ impl Examples {
             return Err(Error::InvalidInput(format!("a share of {share} of {rows} rows leaves one part empty")));
         }
         let mut order = vec![0; self.rows()];
-        shuffle(&mut order, Stream::new(seed, Purpose::Validation, 0, 0, 0));
+        shuffle(&mut order, Stream::new(seed, StreamPurpose::Validation, 0, 0, 0));
         let (apart, rest) = order.split_at_mut(apart);
         // In their old order: what remains random is the choice.
         apart.sort_unstable();
@@ -79,7 +79,7 @@ impl Examples {
             let (columns, inputs) = (self.features, network.inputs());
             return Err(Error::InvalidInput(format!("{columns} features for a network of {inputs} inputs")));
         }
-        let likelihood: Likelihood = network.likelihood();
+        let likelihood: NetworkLikelihood = network.likelihood();
         likelihood.check_outcomes(self.outcome.iter().map(|y| f64::from(*y)))
     }
 }

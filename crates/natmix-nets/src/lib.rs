@@ -19,6 +19,6 @@ pub mod train;
 pub mod training;
 
 pub use examples::Examples;
-pub use likelihood::Likelihood;
+pub use likelihood::NetworkLikelihood;
 pub use mlp::Mlp;
 pub use network::{Activation, Layer, Network};

@@ -10,7 +10,7 @@
 //! `v` is what one backward pass makes of `c`. The empirical Fisher has the derivative itself as its only seed; the
 //! categorical Gauss-Newton matrix has `sqrt(p_o) e_o` for each class, less `p`.
 
-use super::real::Real;
+use super::real::NetworkFloat;
 use natmix::Error;
 use natmix::target::Curvature;
 use natmix_models::prior::LOG_TAU;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// How outputs become probabilities of outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Likelihood {
+pub enum NetworkLikelihood {
     /// Outcomes 0 and 1; one output, the log odds.
     Bernoulli,
     /// Outcomes `0..classes`; one output a class.
@@ -31,10 +31,10 @@ pub enum Likelihood {
     Gaussian,
 }
 
-impl Likelihood {
+impl NetworkLikelihood {
     pub(crate) fn check(self) -> Result<(), Error> {
         match self {
-            Likelihood::Categorical { classes } if classes < 2 => {
+            NetworkLikelihood::Categorical { classes } if classes < 2 => {
                 Err(Error::InvalidInput(format!("a categorical outcome needs at least 2 classes, not {classes}")))
             }
             _ => Ok(()),
@@ -44,22 +44,22 @@ impl Likelihood {
     /// Outputs of the network.
     pub fn outputs(self) -> usize {
         match self {
-            Likelihood::Categorical { classes } => classes,
+            NetworkLikelihood::Categorical { classes } => classes,
             _ => 1,
         }
     }
 
     /// Parameters beside the weights: the logarithm of the noise.
     pub fn extra(self) -> usize {
-        usize::from(self == Likelihood::Gaussian)
+        usize::from(self == NetworkLikelihood::Gaussian)
     }
 
     /// The name that command line and files use.
     pub fn name(self) -> &'static str {
         match self {
-            Likelihood::Bernoulli => "bernoulli",
-            Likelihood::Categorical { .. } => "categorical",
-            Likelihood::Gaussian => "gaussian",
+            NetworkLikelihood::Bernoulli => "bernoulli",
+            NetworkLikelihood::Categorical { .. } => "categorical",
+            NetworkLikelihood::Gaussian => "gaussian",
         }
     }
 
@@ -67,11 +67,11 @@ impl Likelihood {
     pub fn check_outcomes(self, outcomes: impl IntoIterator<Item = f64>) -> Result<(), Error> {
         for (row, y) in outcomes.into_iter().enumerate() {
             let (good, expected) = match self {
-                Likelihood::Bernoulli => (y == 0.0 || y == 1.0, "0 or 1".to_owned()),
-                Likelihood::Categorical { classes } => {
+                NetworkLikelihood::Bernoulli => (y == 0.0 || y == 1.0, "0 or 1".to_owned()),
+                NetworkLikelihood::Categorical { classes } => {
                     (y >= 0.0 && y < classes as f64 && y.fract() == 0.0, format!("a class from 0 to {}", classes - 1))
                 }
-                Likelihood::Gaussian => (y.is_finite(), "a finite number".to_owned()),
+                NetworkLikelihood::Gaussian => (y.is_finite(), "a finite number".to_owned()),
             };
             if !good {
                 return Err(Error::InvalidInput(format!("outcome: row {row} is {y}, not {expected}")));
@@ -82,7 +82,7 @@ impl Likelihood {
 
     /// Sum of the rows' log likelihoods; writes their derivatives by the outputs into `delta`, multiplied with row weights.
     /// Outputs and derivatives stand output after output.
-    pub(crate) fn evaluate<T: Real>(
+    pub(crate) fn evaluate<T: NetworkFloat>(
         self,
         outputs: &[T],
         delta: Option<&mut [T]>,
@@ -97,7 +97,7 @@ impl Likelihood {
             None => (false, &mut none[..]),
         };
         match self {
-            Likelihood::Bernoulli => {
+            NetworkLikelihood::Bernoulli => {
                 // One logarithm for many rows: a product of numbers in [1, 2] cannot overflow soon.
                 let mut product = 1.0;
                 for (r, eta) in outputs.iter().enumerate() {
@@ -119,7 +119,7 @@ impl Likelihood {
                 }
                 sum -= product.ln();
             }
-            Likelihood::Categorical { classes } => {
+            NetworkLikelihood::Categorical { classes } => {
                 for r in 0..n {
                     let u = rows.weight(r);
                     let class = Into::<f64>::into(rows.outcome[r]) as usize;
@@ -133,7 +133,7 @@ impl Likelihood {
                     }
                 }
             }
-            Likelihood::Gaussian => {
+            NetworkLikelihood::Gaussian => {
                 let prec = (-2.0 * log_noise).exp();
                 for (r, eta) in outputs.iter().enumerate() {
                     let (u, residual) = (rows.weight(r), Into::<f64>::into(rows.outcome[r]) - Into::<f64>::into(*eta));
@@ -148,7 +148,7 @@ impl Likelihood {
     }
 
     /// Derivative of the log likelihood of row `r` by the logarithm of the noise.
-    pub(crate) fn by_noise<T: Real>(self, outputs: &[T], rows: RowsOf<'_, T>, log_noise: f64, r: usize) -> f64 {
+    pub(crate) fn by_noise<T: NetworkFloat>(self, outputs: &[T], rows: RowsOf<'_, T>, log_noise: f64, r: usize) -> f64 {
         let residual = Into::<f64>::into(rows.outcome[r]) - Into::<f64>::into(outputs[r]);
         (-2.0 * log_noise).exp() * residual * residual - 1.0
     }
@@ -156,7 +156,7 @@ impl Likelihood {
     /// Number of seeds of a curvature.
     pub(crate) fn seeds(self, kind: Curvature) -> usize {
         match (self, kind) {
-            (Likelihood::Categorical { classes }, Curvature::GaussNewton) => classes + 1,
+            (NetworkLikelihood::Categorical { classes }, Curvature::GaussNewton) => classes + 1,
             _ => 1,
         }
     }
@@ -183,12 +183,12 @@ impl Likelihood {
         for r in 0..n {
             let root = rows.weight(r).sqrt();
             match self {
-                Likelihood::Bernoulli => {
+                NetworkLikelihood::Bernoulli => {
                     let (_, s) = logistic(outputs[r]);
                     seed[r] = root * (s * (1.0 - s)).sqrt();
                 }
-                Likelihood::Gaussian => seed[r] = root * (-log_noise).exp(),
-                Likelihood::Categorical { classes } => {
+                NetworkLikelihood::Gaussian => seed[r] = root * (-log_noise).exp(),
+                NetworkLikelihood::Categorical { classes } => {
                     let (most, total) = log_sum_exp(outputs, r, n);
                     for o in 0..classes {
                         let p = (outputs[o * n + r] - most).exp() / total;
@@ -202,7 +202,7 @@ impl Likelihood {
             }
         }
         match self {
-            Likelihood::Categorical { classes } if index == classes => -1.0,
+            NetworkLikelihood::Categorical { classes } if index == classes => -1.0,
             _ => 1.0,
         }
     }
@@ -229,7 +229,7 @@ pub(crate) fn logistic(eta: f64) -> (f64, f64) {
 }
 
 /// The largest output of row `r` of `n`, and the sum of the exponentials of the differences from it.
-pub(crate) fn log_sum_exp<T: Real>(outputs: &[T], r: usize, n: usize) -> (f64, f64) {
+pub(crate) fn log_sum_exp<T: NetworkFloat>(outputs: &[T], r: usize, n: usize) -> (f64, f64) {
     let of_row = || outputs[r..].iter().step_by(n).map(|x| Into::<f64>::into(*x));
     let most = of_row().fold(f64::NEG_INFINITY, f64::max);
     (most, of_row().map(|x| (x - most).exp()).sum())

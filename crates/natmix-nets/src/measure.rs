@@ -92,13 +92,13 @@ fn divergence(network: &Network, q: &Mixture, k: usize, prior_precision: &[f64])
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Activation, Likelihood, Mlp};
+    use crate::{Activation, Mlp, NetworkLikelihood};
     use natmix::family::{Diag, Gaussian};
     use natmix_models::observations::Observations;
 
     #[test]
     fn it_agrees_with_the_engine() {
-        for likelihood in [Likelihood::Gaussian, Likelihood::Categorical { classes: 3 }] {
+        for likelihood in [NetworkLikelihood::Gaussian, NetworkLikelihood::Categorical { classes: 3 }] {
             let network = Network::new(2, &[4], Activation::Tanh, likelihood).unwrap();
             let x: Vec<f32> = (0..600).map(|i| (1.7 * i as f32).sin()).collect();
             let y: Vec<f32> = (0..300).map(|r| (r % 3) as f32).collect();

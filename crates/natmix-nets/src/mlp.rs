@@ -30,7 +30,7 @@ use natmix::matrix::symmetrise;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use natmix_models::linear::noise_prior;
-use natmix_models::observations::{Block, Observations};
+use natmix_models::observations::{Observations, RowBlock};
 use natmix_models::prior::{Prior, spread};
 
 /// A network with its data and prior, in double precision.
@@ -65,7 +65,7 @@ impl Mlp {
         &self.table
     }
 
-    fn add_block(&self, block: Block<'_>, z: Points<'_>, scale: f64, out: &mut EvalOut<'_>, scratch: &mut Scratch) {
+    fn add_block(&self, block: RowBlock<'_>, z: Points<'_>, scale: f64, out: &mut EvalOut<'_>, scratch: &mut Scratch) {
         let (network, r, d) = (&self.network, block.rows(), z.dim());
         let (likelihood, noise_at) = (network.likelihood(), network.noise_at());
         let rows = RowsOf { outcome: block.outcome, weights: block.weights };

@@ -4,14 +4,14 @@
 //! logarithm of the noise's standard deviation at the end.
 //!
 //! ```
-//! use natmix_nets::{Activation, Likelihood, Network};
-//! let network = Network::new(784, &[100, 100], Activation::Relu, Likelihood::Categorical { classes: 10 }).unwrap();
+//! use natmix_nets::{Activation, NetworkLikelihood, Network};
+//! let network = Network::new(784, &[100, 100], Activation::Relu, NetworkLikelihood::Categorical { classes: 10 }).unwrap();
 //! assert_eq!(network.weights(), 784 * 100 + 100 + 100 * 100 + 100 + 100 * 10 + 10);
 //! assert_eq!(network.to_string(), "784-100-100-10 relu");
 //! ```
 
-use super::likelihood::Likelihood;
-use super::real::Real;
+use super::likelihood::NetworkLikelihood;
+use super::real::NetworkFloat;
 use natmix::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -30,7 +30,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    pub(crate) fn of<T: Real>(self, x: T) -> T {
+    pub(crate) fn of<T: NetworkFloat>(self, x: T) -> T {
         match self {
             // Not `max`, which would turn NaN into 0.
             Activation::Relu if x < T::ZERO => T::ZERO,
@@ -40,7 +40,7 @@ impl Activation {
     }
 
     /// The derivative, from the value.
-    pub(crate) fn slope<T: Real>(self, value: T) -> T {
+    pub(crate) fn slope<T: NetworkFloat>(self, value: T) -> T {
         match self {
             Activation::Relu if value > T::ZERO => T::ONE,
             Activation::Relu => T::ZERO,
@@ -92,12 +92,17 @@ impl Layer {
 pub struct Network {
     layers: Vec<Layer>,
     activation: Activation,
-    likelihood: Likelihood,
+    likelihood: NetworkLikelihood,
 }
 
 impl Network {
     /// With `inputs` features and hidden layers of the given sizes; no hidden layer makes it a linear model.
-    pub fn new(inputs: usize, hidden: &[usize], activation: Activation, likelihood: Likelihood) -> Result<Self, Error> {
+    pub fn new(
+        inputs: usize,
+        hidden: &[usize],
+        activation: Activation,
+        likelihood: NetworkLikelihood,
+    ) -> Result<Self, Error> {
         likelihood.check()?;
         if inputs == 0 {
             return Err(Error::InvalidInput("a network needs at least one feature".into()));
@@ -129,7 +134,7 @@ impl Network {
         self.activation
     }
     /// How outputs become probabilities.
-    pub fn likelihood(&self) -> Likelihood {
+    pub fn likelihood(&self) -> NetworkLikelihood {
         self.likelihood
     }
     /// Number of features.
@@ -182,15 +187,15 @@ mod tests {
         let message = |inputs, hidden: &[usize], likelihood| {
             Network::new(inputs, hidden, Activation::Relu, likelihood).unwrap_err().to_string()
         };
-        assert!(message(0, &[3], Likelihood::Bernoulli).contains("one feature"));
-        assert!(message(2, &[3, 0], Likelihood::Bernoulli).contains("one unit"));
-        assert!(message(2, &[usize::MAX], Likelihood::Gaussian).contains("more than"));
-        assert!(message(2, &[3], Likelihood::Categorical { classes: 1 }).contains("2 classes"));
+        assert!(message(0, &[3], NetworkLikelihood::Bernoulli).contains("one feature"));
+        assert!(message(2, &[3, 0], NetworkLikelihood::Bernoulli).contains("one unit"));
+        assert!(message(2, &[usize::MAX], NetworkLikelihood::Gaussian).contains("more than"));
+        assert!(message(2, &[3], NetworkLikelihood::Categorical { classes: 1 }).contains("2 classes"));
     }
 
     #[test]
     fn weights_have_names() {
-        let network = Network::new(1, &[1], Activation::Tanh, Likelihood::Gaussian).unwrap();
+        let network = Network::new(1, &[1], Activation::Tanh, NetworkLikelihood::Gaussian).unwrap();
         let names = network.weight_names(&["x".into()]);
         assert_eq!(names, ["hidden1.0:x", "hidden1.0:bias", "output.0:hidden1.0", "output.0:bias", "log noise"]);
         assert_eq!(network.weights(), names.len());

@@ -12,7 +12,7 @@
 //! [`PANEL`] units, one task each, whatever the number of threads: sums always run in the same order.
 
 use super::network::{Layer, Network};
-use super::real::Real;
+use super::real::NetworkFloat;
 use super::train::spent::{Doing, Spent, on};
 use natmix::matrix::{Transpose, product, product_bt_rows};
 use rayon::prelude::*;
@@ -40,7 +40,7 @@ pub(crate) enum Input<'a, T> {
     Units(&'a [T]),
 }
 
-impl<'a, T: Real> Input<'a, T> {
+impl<'a, T: NetworkFloat> Input<'a, T> {
     /// `out = Input' b`, added if `add`: `b` is rows by `n`, unit after unit.
     pub fn times(self, out: &mut [T], add: bool, alpha: T, b: &[T], (inputs, rows, n): (usize, usize, usize)) {
         match self {
@@ -58,7 +58,7 @@ impl<'a, T: Real> Input<'a, T> {
     }
 }
 
-impl<'a, T: Real> Pass<'a, T> {
+impl<'a, T: NetworkFloat> Pass<'a, T> {
     /// Numbers that each buffer needs.
     pub fn room(network: &Network, rows: usize) -> usize {
         network.units() * rows
@@ -195,13 +195,13 @@ pub(crate) fn panel_width(units: usize) -> usize {
     units.div_ceil(units.div_ceil(PANEL).max(1)).max(1)
 }
 
-fn square<'b, T: Real>(x: &[T], out: &'b mut [T]) -> &'b [T] {
+fn square<'b, T: NetworkFloat>(x: &[T], out: &'b mut [T]) -> &'b [T] {
     let out = &mut out[..x.len()];
     out.iter_mut().zip(x).for_each(|(out, x)| *out = *x * *x);
     out
 }
 
-pub(crate) fn add_column_sums<T: Real>(sums: &mut [T], columns: &[T], rows: usize, scale: T) {
+pub(crate) fn add_column_sums<T: NetworkFloat>(sums: &mut [T], columns: &[T], rows: usize, scale: T) {
     for (sum, column) in sums.iter_mut().zip(columns.chunks_exact(rows)) {
         let mut total = T::ZERO;
         column.iter().for_each(|x| total += *x);
@@ -210,7 +210,7 @@ pub(crate) fn add_column_sums<T: Real>(sums: &mut [T], columns: &[T], rows: usiz
 }
 
 /// Gradient of one row into a column of a Jacobian.
-pub(crate) fn row_gradient<T: Real>(pass: &Pass<'_, T>, x: &[T], r: usize, out: &mut [T]) {
+pub(crate) fn row_gradient<T: NetworkFloat>(pass: &Pass<'_, T>, x: &[T], r: usize, out: &mut [T]) {
     for (l, layer) in pass.network.layers().iter().enumerate() {
         let Layer { inputs, outputs, start } = *layer;
         let (input, deltas) = (pass.input(l, x), pass.deltas_of(l));

@@ -7,10 +7,10 @@
 //! ```
 //! use natmix::family::{Gaussian, Mixture};
 //! use natmix_nets::predict::{Averaging, predict};
-//! use natmix_nets::{Activation, Likelihood, Network};
+//! use natmix_nets::{Activation, NetworkLikelihood, Network};
 //! use natmix_models::Predictions;
 //! // Two networks without hidden units, sure of opposite classes.
-//! let network = Network::new(1, &[], Activation::Relu, Likelihood::Bernoulli).unwrap();
+//! let network = Network::new(1, &[], Activation::Relu, NetworkLikelihood::Bernoulli).unwrap();
 //! let parts = [vec![50.0, 0.0], vec![-50.0, 0.0]].map(|mean| Gaussian::isotropic(mean, 1e-6));
 //! let posterior = Mixture::new(&[1.0, 1.0], parts.into()).unwrap();
 //! let found = predict(&network, &posterior, &[1.0], Averaging::Means).unwrap();
@@ -19,10 +19,10 @@
 //! assert!(found.expected_entropy[0] < 1e-6); // all of it is disagreement
 //! ```
 
-use super::likelihood::{Likelihood, log_sum_exp, logistic};
+use super::likelihood::{NetworkLikelihood, log_sum_exp, logistic};
 use super::network::Network;
 use super::pass::Pass;
-use super::train::noise::{BLOCK, Purpose, Stream};
+use super::train::noise::{BLOCK, Stream, StreamPurpose};
 use natmix::Error;
 use natmix::family::{AnyCovariance, Mixture};
 use natmix_models::predict::{LEVELS, Predictions, entropy_of, quantile};
@@ -116,8 +116,8 @@ pub fn predict(network: &Network, q: &Mixture, x: &[f32], averaging: Averaging) 
         Averaging::Draws { each, .. } => each,
     };
     let weights: Vec<f64> = q.weights().iter().flat_map(|w| std::iter::repeat_n(w / each as f64, each)).collect();
-    let mut rows: Vec<Row> = Vec::new();
-    rows.resize_with(x.len() / inputs, || Row::new(network.likelihood(), weights.len()));
+    let mut rows: Vec<RowSums> = Vec::new();
+    rows.resize_with(x.len() / inputs, || RowSums::new(network.likelihood(), weights.len()));
     let mut w = vec![0.0; network.weights()];
     for (x, rows) in x.chunks(TURN * inputs).zip(rows.chunks_mut(TURN)) {
         for (draw, weight) in weights.iter().enumerate() {
@@ -147,7 +147,7 @@ pub(crate) fn weights_of(q: &Mixture, k: usize, draw: usize, averaging: Averagin
     };
     match component.precision() {
         AnyCovariance::Diag(prec) => {
-            let stream = Stream::new(seed, Purpose::Prediction, q.ids()[k], draw as u64, 0);
+            let stream = Stream::new(seed, StreamPurpose::Prediction, q.ids()[k], draw as u64, 0);
             const CHUNK: usize = 512 * BLOCK;
             w.par_chunks_mut(CHUNK).enumerate().for_each(|(i, w)| {
                 let first = i * CHUNK;
@@ -167,32 +167,32 @@ pub(crate) fn weights_of(q: &Mixture, k: usize, draw: usize, averaging: Averagin
 }
 
 /// Sums of one row.
-struct Row {
+struct RowSums {
     /// Mean probabilities; for two classes that of class 1 and its square.
     sums: Vec<f64>,
     entropy: f64,
     outputs: Vec<(f64, f64)>,
 }
 
-impl Row {
-    fn new(likelihood: Likelihood, draws: usize) -> Self {
+impl RowSums {
+    fn new(likelihood: NetworkLikelihood, draws: usize) -> Self {
         let (sums, outputs) = match likelihood {
-            Likelihood::Bernoulli => (2, 0),
-            Likelihood::Categorical { classes } => (classes, 0),
-            Likelihood::Gaussian => (0, draws),
+            NetworkLikelihood::Bernoulli => (2, 0),
+            NetworkLikelihood::Categorical { classes } => (classes, 0),
+            NetworkLikelihood::Gaussian => (0, draws),
         };
         Self { sums: vec![0.0; sums], entropy: 0.0, outputs: Vec::with_capacity(outputs) }
     }
 
-    fn add(&mut self, likelihood: Likelihood, outputs: &[f32], (r, n): (usize, usize), weight: f64, noise: f64) {
+    fn add(&mut self, likelihood: NetworkLikelihood, outputs: &[f32], (r, n): (usize, usize), weight: f64, noise: f64) {
         match likelihood {
-            Likelihood::Bernoulli => {
+            NetworkLikelihood::Bernoulli => {
                 let (_, p) = logistic(f64::from(outputs[r]));
                 self.sums[0] += weight * p;
                 self.sums[1] += weight * p * p;
                 self.entropy += weight * entropy_of(&[p, 1.0 - p]);
             }
-            Likelihood::Categorical { .. } => {
+            NetworkLikelihood::Categorical { .. } => {
                 let (most, total) = log_sum_exp(outputs, r, n);
                 let mut entropy = 0.0;
                 for (sum, eta) in self.sums.iter_mut().zip(outputs[r..].iter().step_by(n)) {
@@ -203,28 +203,28 @@ impl Row {
                 }
                 self.entropy += weight * entropy;
             }
-            Likelihood::Gaussian => self.outputs.push((f64::from(outputs[r]), noise)),
+            NetworkLikelihood::Gaussian => self.outputs.push((f64::from(outputs[r]), noise)),
         }
     }
 }
 
-fn gather(likelihood: Likelihood, rows: Vec<Row>, weights: Vec<f64>) -> NetworkPredictions {
+fn gather(likelihood: NetworkLikelihood, rows: Vec<RowSums>, weights: Vec<f64>) -> NetworkPredictions {
     let expected_entropy = match likelihood {
-        Likelihood::Gaussian => Vec::new(),
+        NetworkLikelihood::Gaussian => Vec::new(),
         _ => rows.iter().map(|row| row.entropy).collect(),
     };
     let predictions = match likelihood {
-        Likelihood::Bernoulli => Predictions::Binary {
+        NetworkLikelihood::Bernoulli => Predictions::Binary {
             probability: rows.iter().map(|row| row.sums[0].clamp(0.0, 1.0)).collect(),
             sd: rows.iter().map(|row| (row.sums[1] - row.sums[0].powi(2)).max(0.0).sqrt()).collect(),
             entropy: rows.iter().map(|row| entropy_of(&[row.sums[0], 1.0 - row.sums[0]])).collect(),
         },
-        Likelihood::Categorical { classes } => Predictions::Classes {
+        NetworkLikelihood::Categorical { classes } => Predictions::Classes {
             classes,
             probability: rows.iter().flat_map(|row| row.sums.iter().copied()).collect(),
             entropy: rows.iter().map(|row| entropy_of(&row.sums)).collect(),
         },
-        Likelihood::Gaussian => {
+        NetworkLikelihood::Gaussian => {
             let found: Vec<[f64; 5]> = rows.par_iter().map(|row| summarise(&row.outputs, &weights)).collect();
             let [mean, sd, q05, q50, q95] = std::array::from_fn(|j| found.iter().map(|row| row[j]).collect());
             Predictions::Real { mean, sd, q05, q50, q95 }
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn means_are_averaged_by_weight() {
-        let network = Network::new(2, &[3], Activation::Tanh, Likelihood::Categorical { classes: 3 }).unwrap();
+        let network = Network::new(2, &[3], Activation::Tanh, NetworkLikelihood::Categorical { classes: 3 }).unwrap();
         let q = posterior(&network, 0.1);
         let x: Vec<f32> = (0..1000).map(|i| (0.3 * i as f32).cos()).collect();
         let both = predict(&network, &q, &x, Averaging::Means).unwrap();
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn draws_of_numbers_make_a_mixture_of_normals() {
-        let network = Network::new(1, &[2], Activation::Relu, Likelihood::Gaussian).unwrap();
+        let network = Network::new(1, &[2], Activation::Relu, NetworkLikelihood::Gaussian).unwrap();
         let q = posterior(&network, 0.2);
         let averaging = Averaging::Draws { each: 400, seed: 3 };
         let found = predict(&network, &q, &[0.4], averaging).unwrap();
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn turns_and_threads_change_nothing() {
-        let network = Network::new(1, &[120], Activation::Relu, Likelihood::Bernoulli).unwrap();
+        let network = Network::new(1, &[120], Activation::Relu, NetworkLikelihood::Bernoulli).unwrap();
         let q = posterior(&network, 0.1);
         let x: Vec<f32> = (0..TURN + 100).map(|i| (0.01 * i as f32).sin()).collect();
         let averaging = Averaging::Draws { each: 2, seed: 3 };

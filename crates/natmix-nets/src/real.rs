@@ -4,7 +4,7 @@ use natmix::matrix::Number;
 use std::ops::{Add, AddAssign, Mul, MulAssign, Sub};
 
 /// `f32` or `f64`.
-pub(crate) trait Real:
+pub(crate) trait NetworkFloat:
     Number
     + Send
     + Sync
@@ -23,7 +23,7 @@ pub(crate) trait Real:
     fn tanh(self) -> Self;
 }
 
-impl Real for f32 {
+impl NetworkFloat for f32 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
     fn of(x: f64) -> Self {
@@ -34,7 +34,7 @@ impl Real for f32 {
     }
 }
 
-impl Real for f64 {
+impl NetworkFloat for f64 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
     fn of(x: f64) -> Self {

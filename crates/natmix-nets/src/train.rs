@@ -9,11 +9,11 @@
 //!
 //! ```
 //! use natmix_nets::train::{TrainConfig, Trainer};
-//! use natmix_nets::{Activation, Examples, Likelihood, Network};
+//! use natmix_nets::{Activation, Examples, NetworkLikelihood, Network};
 //! let x: Vec<f32> = (0..64).map(|i| i as f32 / 32.0 - 1.0).collect();
 //! let y = x.iter().map(|x| f32::from(*x > 0.0)).collect();
 //! let data = Examples::new(x, 1, y).unwrap();
-//! let network = Network::new(1, &[8], Activation::Tanh, Likelihood::Bernoulli).unwrap();
+//! let network = Network::new(1, &[8], Activation::Tanh, NetworkLikelihood::Bernoulli).unwrap();
 //! let config = TrainConfig { components: 2, epochs: 20, batch: 16, ..TrainConfig::for_data(&network, 64) };
 //! let mut trainer = Trainer::new(&network, &data, config).unwrap();
 //! while let Some(epoch) = trainer.epoch().unwrap() {
@@ -29,6 +29,7 @@ mod config;
 pub(crate) mod kernels;
 pub(crate) mod noise;
 mod overlap;
+mod panel;
 pub(crate) mod spent;
 #[cfg(test)]
 mod tests;
@@ -39,11 +40,11 @@ pub use spent::Doing;
 
 use super::examples::Examples;
 use super::network::Network;
-use component::{Batch, Work};
+use component::{RowBatch, Work};
 use natmix::Error;
 use natmix::family::{Diag, Gaussian, Mixture};
 use natmix::rule::weights::trust_region_step;
-use noise::{Purpose, Stream, shuffle};
+use noise::{Stream, StreamPurpose, shuffle};
 use overlap::Watch;
 use rayon::prelude::*;
 use spent::Spent;
@@ -56,7 +57,7 @@ pub struct Trainer<'a> {
     config: TrainConfig,
     state: TrainState,
     work: Vec<Work>,
-    batch: Batch,
+    batch: RowBatch,
     order: Vec<u32>,
     ordered: Option<u64>,
     watch: Watch,
@@ -112,7 +113,7 @@ impl<'a> Trainer<'a> {
         let room = parts * largest.unwrap_or(0) + 2 * config.batch * super::pass::PANEL;
         Ok(Self {
             work: (0..config.components).map(|_| Work::new(network, &config)).collect(),
-            batch: Batch::new(network, &config),
+            batch: RowBatch::new(network, &config),
             order: vec![0; data.rows()],
             ordered: None,
             watch: Watch::new(config.components),
@@ -161,7 +162,7 @@ impl<'a> Trainer<'a> {
         let per_epoch = self.steps_per_epoch();
         let (epoch, place) = (self.state.iteration / per_epoch, self.state.iteration % per_epoch);
         if self.ordered != Some(epoch) {
-            shuffle(&mut self.order, Stream::new(self.config.seed, Purpose::Order, 0, epoch, 0));
+            shuffle(&mut self.order, Stream::new(self.config.seed, StreamPurpose::Order, 0, epoch, 0));
             self.ordered = Some(epoch);
         }
         if place == 0 {
@@ -176,7 +177,7 @@ impl<'a> Trainer<'a> {
         let (seed, iteration) = (config.seed, state.iteration);
         let plain = config.optimiser == Optimiser::Adam;
         state.components.par_iter().zip(&mut *work).enumerate().for_each(|(k, (component, work))| {
-            work.draw(component, config, Stream::new(seed, Purpose::Weights, k as u64, iteration, 0), plain);
+            work.draw(component, config, Stream::new(seed, StreamPurpose::Weights, k as u64, iteration, 0), plain);
         });
         // Everything about the old mixture is found before anything moves.
         watch.look(&state.components, &state.log_weights, work, config, iteration);

@@ -58,7 +58,7 @@ pub enum Stopped {
 }
 
 /// Who is told how training goes on.
-pub trait Watch {
+pub trait EpochWatch {
     /// After each step.
     fn step(&mut self, iteration: u64);
     /// After each epoch.
@@ -88,7 +88,7 @@ pub struct Job<'a> {
 
 impl Job<'_> {
     /// Trains.
-    pub fn run(self, watch: &mut dyn Watch) -> Result<Trained, Error> {
+    pub fn run(self, watch: &mut dyn EpochWatch) -> Result<Trained, Error> {
         let Self { network, data, validation, config, patience, checkpoint, resumed, cancel } = self;
         let clock = Instant::now();
         let (mut trainer, mut epochs) = match resumed {

@@ -2,18 +2,18 @@
 
 use natmix::matrix::{Transpose, product};
 use natmix_nets::train::{TrainConfig, Trainer, with_threads};
-use natmix_nets::{Activation, Examples, Likelihood, Network};
+use natmix_nets::{Activation, Examples, Network, NetworkLikelihood};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-struct Counting;
+struct CountingAllocator;
 
 // The system's allocator with a counter in front.
 #[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(live, Relaxed);
@@ -26,7 +26,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: CountingAllocator = CountingAllocator;
 
 /// Most bytes that `work` holds at once beyond what was there before, and what it returns.
 fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
@@ -49,7 +49,8 @@ fn warm_up(threads: usize) -> usize {
 
 #[test]
 fn six_floats_a_weight_and_component() {
-    let network = Network::new(784, &[400, 400], Activation::Relu, Likelihood::Categorical { classes: 10 }).unwrap();
+    let network =
+        Network::new(784, &[400, 400], Activation::Relu, NetworkLikelihood::Categorical { classes: 10 }).unwrap();
     let rows = 640;
     let x = (0..rows * 784).map(|i| (0.37 * i as f32).sin()).collect();
     let y = (0..rows).map(|r| (r % 10) as f32).collect();

@@ -88,7 +88,7 @@ pub enum Anchor {
 
 /// A piece of text on one line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Label {
+pub struct TextLabel {
     /// Where, on the base line.
     pub at: Point,
     /// What.
@@ -105,7 +105,7 @@ pub struct Label {
     pub upright: bool,
 }
 
-impl Label {
+impl TextLabel {
     /// Plain text that starts at a point.
     pub fn new(at: Point, text: impl Into<String>, size: f64, ink: Ink) -> Self {
         Self { at, text: text.into(), size, ink, anchor: Anchor::Start, bold: false, upright: false }
@@ -140,7 +140,7 @@ pub enum Mark {
     /// A heat map: colours with opacity, row after row from the top, smoothed between their centres.
     Raster { corner: Point, width: f64, height: f64, columns: usize, colours: Vec<[u8; 4]> },
     /// Text.
-    Text(Label),
+    Text(TextLabel),
 }
 
 /// A picture.
@@ -200,7 +200,7 @@ impl Scene {
     }
 
     /// Writes a text, if its place is finite.
-    pub fn text(&mut self, label: Label) {
+    pub fn text(&mut self, label: TextLabel) {
         if label.at.0.is_finite() && label.at.1.is_finite() {
             self.marks.push(Mark::Text(label));
         }

@@ -24,7 +24,7 @@ const MOST_MARGINALS: usize = 12;
 pub const NARROW: f64 = 350.0;
 
 /// How a picture stands on the page.
-pub enum Layout {
+pub enum FigureLayout {
     /// Over the whole width: drawn twice, so that letters keep their size on a phone.
     Whole { wide: Scene, narrow: Scene },
     /// Beside others where there is room.
@@ -42,7 +42,7 @@ pub struct Picture {
     /// What it shows and how to read it.
     pub caption: String,
     /// The picture.
-    pub layout: Layout,
+    pub layout: FigureLayout,
 }
 
 impl Picture {
@@ -50,9 +50,9 @@ impl Picture {
     pub fn scene(&self) -> Scene {
         let one = |scene: &Scene| Scene::grid(std::slice::from_ref(scene), 1, scene.title.clone());
         match &self.layout {
-            Layout::Whole { wide, .. } => one(wide),
-            Layout::Half(scene) => one(scene),
-            Layout::Multiples(panels) => Scene::grid(panels, if panels.len() > 4 { 3 } else { 2 }, self.heading),
+            FigureLayout::Whole { wide, .. } => one(wide),
+            FigureLayout::Half(scene) => one(scene),
+            FigureLayout::Multiples(panels) => Scene::grid(panels, if panels.len() > 4 { 3 } else { 2 }, self.heading),
         }
     }
 }
@@ -79,14 +79,14 @@ fn elbo(report: &Report, trace: &[TraceRow], width: f64) -> Option<Picture> {
         caption: "Evidence lower bound against evaluations of the target; larger is better. The band is two standard \
                   errors wide on each side. A fit that has come to rest ends flat."
             .into(),
-        layout: Layout::Whole { wide: draw(width)?, narrow: draw(NARROW)? },
+        layout: FigureLayout::Whole { wide: draw(width)?, narrow: draw(NARROW)? },
     })
 }
 
 fn weights(report: &Report) -> Option<Picture> {
     let caption = format!("How the posterior is shared among its {} components.", report.components.len());
     let scene = weights::draw(&report.components, 340.0)?;
-    Some(Picture { name: "weights", heading: "Component weights", caption, layout: Layout::Half(scene) })
+    Some(Picture { name: "weights", heading: "Component weights", caption, layout: FigureLayout::Half(scene) })
 }
 
 fn marginals(ranked: &Ranked, parameters: usize) -> Option<Picture> {
@@ -102,7 +102,7 @@ fn marginals(ranked: &Ranked, parameters: usize) -> Option<Picture> {
     let caption = format!(
         "Density of each parameter from posterior draws. The darker part holds the middle 90%; marks show modes.{which}"
     );
-    let layout = Layout::Multiples(panels);
+    let layout = FigureLayout::Multiples(panels);
     (!ranked.columns.is_empty()).then_some(Picture { name: "marginals", heading: "Marginals", caption, layout })
 }
 
@@ -112,13 +112,13 @@ fn pairs(report: &Report, ranked: &Ranked) -> Option<Picture> {
         name: "pairs",
         heading: "Pairs",
         caption: "Draws below the diagonal; above it the regions that hold 50% (thick) and 90% (thin) of them.".into(),
-        layout: Layout::Whole { wide: draw(900.0)?, narrow: draw(NARROW)? },
+        layout: FigureLayout::Whole { wide: draw(900.0)?, narrow: draw(NARROW)? },
     })
 }
 
 fn predictions(report: &Report) -> impl Iterator<Item = Picture> {
     let half = |name, heading, caption: &str, scene: Option<Scene>| {
-        Some(Picture { name, heading, caption: caption.into(), layout: Layout::Half(scene?) })
+        Some(Picture { name, heading, caption: caption.into(), layout: FigureLayout::Half(scene?) })
     };
     let all = [
         half(

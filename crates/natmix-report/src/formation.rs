@@ -8,7 +8,7 @@ use natmix::family::Mixture;
 use natmix::observe::Frame;
 use natmix::target::Target;
 use serde::{Deserialize, Serialize};
-use view::View;
+use view::FormationView;
 
 /// Fewest and most moments that can be asked for: a film has two ends, and a page must stay a page.
 pub const MOMENTS: std::ops::RangeInclusive<usize> = 2..=500;
@@ -49,7 +49,7 @@ impl Formation {
     pub fn new(target: &dyn Target, frames: &[Frame], last: &Frame, earlier: Option<Self>, most: usize) -> Self {
         let frames = || frames.iter().filter(|frame| frame.iteration < last.iteration).chain([last]);
         let mixtures: Vec<&Mixture> = frames().map(|frame| &frame.mixture).collect();
-        let view = View::choose(target, &mixtures, earlier.as_ref().map(|earlier| &earlier.names[..]));
+        let view = FormationView::choose(target, &mixtures, earlier.as_ref().map(|earlier| &earlier.names[..]));
         let first = frames().next().map_or(last.iteration, |frame| frame.iteration);
         let mut moments = match earlier {
             Some(earlier) if earlier.names == view.names && earlier.fitted_scale == view.fitted_scale => {

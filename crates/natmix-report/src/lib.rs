@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The plain answer.
-    pub verdict: Verdict,
+    pub verdict: VerdictSummary,
     /// ELBO from fresh draws.
-    pub elbo: Estimate,
+    pub elbo: ReportedEstimate,
     /// Log evidence from the same draws.
-    pub log_evidence: Estimate,
+    pub log_evidence: ReportedEstimate,
     /// Shape of the tail of the importance weights.
     #[serde(with = "nullable")]
     pub k_hat: f64,
@@ -37,11 +37,11 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub search: Option<natmix::automatic::SearchSummary>,
     /// The mixture, in the space that was fitted.
-    pub components: Vec<Component>,
+    pub components: Vec<ComponentSummary>,
     /// The parameters on the user's own scale.
     pub parameters: Vec<Parameter>,
     /// What was fitted, in words and numbers.
-    pub model: Model,
+    pub model: ModelSummary,
     /// Evaluations of the target.
     pub evals: Evals,
     /// Iterations.
@@ -49,7 +49,7 @@ pub struct Report {
     /// Seconds.
     pub seconds: f64,
     /// Why the run ended.
-    pub stop: Stop,
+    pub stop: StopSummary,
     /// Seed.
     pub seed: u64,
     /// Version of natmix.
@@ -72,7 +72,7 @@ pub struct Report {
 
 /// Whether to trust the fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct VerdictSummary {
     /// The answer.
     pub trusted: bool,
     /// One sentence: what was found, how many modes, may you trust it.
@@ -85,7 +85,7 @@ pub struct Verdict {
 
 /// An estimate with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
+pub struct ReportedEstimate {
     /// The estimate.
     #[serde(with = "nullable")]
     pub mean: f64,
@@ -96,7 +96,7 @@ pub struct Estimate {
 
 /// One component of the mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Component {
+pub struct ComponentSummary {
     /// Weight.
     pub weight: f64,
     /// Mean, in the space that was fitted.
@@ -124,7 +124,7 @@ pub struct Parameter {
 
 /// What was fitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Model {
+pub struct ModelSummary {
     /// `logistic`, `linear`, `poisson`, `softmax`, `mlp` or `density`.
     pub kind: String,
     /// One line for people: data file, rows, columns.
@@ -146,7 +146,7 @@ pub struct Evals {
 
 /// Why the run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stop {
+pub struct StopSummary {
     /// In one word.
     pub reason: String,
     /// Whether the ELBO had come to rest.

@@ -14,10 +14,10 @@ use std::path::Path;
 use natmix::observe::TraceRow;
 
 use super::figure::{TONES, Tone, png, svg};
-use super::figures::{self, Layout, Picture};
+use super::figures::{self, FigureLayout, Picture};
 use super::formation::Formation;
 use super::html::{escape, headline, prose};
-use super::{Draws, Estimate, Report, number};
+use super::{Draws, Report, ReportedEstimate, number};
 
 /// Writes `report.html`, and each picture as `figures/NAME.svg` and `figures/NAME.png`, into a folder.
 pub fn write_page(
@@ -168,7 +168,7 @@ struct Figure {
 }
 
 fn key_figures(report: &Report) -> String {
-    let estimate = |name, estimate: Estimate| Figure {
+    let estimate = |name, estimate: ReportedEstimate| Figure {
         name,
         value: number::rounded(estimate.mean, estimate.se),
         below: match estimate.se {
@@ -239,15 +239,15 @@ fn plural(n: u64, noun: &str) -> String {
 
 fn card(picture: &Picture) -> String {
     let (class, inside) = match &picture.layout {
-        Layout::Whole { wide, narrow } => {
+        FigureLayout::Whole { wide, narrow } => {
             // Letters that grow with the window would shout.
             let most = (1.1 * wide.width).round();
             let [wide, narrow] = [wide, narrow].map(svg::inline);
             let wide = format!("<div class=\"wide\" style=\"max-width:{most}px\">{wide}</div>");
             ("whole", format!("{wide}<div class=\"narrow\">{narrow}</div>"))
         }
-        Layout::Half(scene) => ("half", svg::inline(scene)),
-        Layout::Multiples(panels) => {
+        FigureLayout::Half(scene) => ("half", svg::inline(scene)),
+        FigureLayout::Multiples(panels) => {
             let two = if matches!(panels.len(), 2 | 4) { " two" } else { "" };
             let panels: String = panels.iter().map(svg::inline).collect();
             ("whole", format!("<div class=\"multiples{two}\">{panels}</div>"))

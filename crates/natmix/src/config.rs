@@ -90,12 +90,12 @@ pub struct Automatic {
     pub trust_region: f64,
     /// Constants of the method; written out only where they were changed.
     #[serde(skip_serializing_if = "Tuning::is_default")]
-    pub tuning: Tuning,
+    pub tuning: Box<Tuning>,
 }
 
 impl Default for Automatic {
     fn default() -> Self {
-        Self { components: OrAuto::Auto, trust_region: 1.0, tuning: Tuning::default() }
+        Self { components: OrAuto::Auto, trust_region: 1.0, tuning: Box::default() }
     }
 }
 

@@ -23,7 +23,7 @@
 //! # std::fs::remove_file(path).unwrap();
 //! ```
 
-pub(crate) mod bundle;
+pub mod bundle;
 pub(crate) mod parts;
 
 use crate::error::Error;
@@ -57,7 +57,7 @@ impl Posterior {
 
     /// The bytes that [`Posterior::save`] writes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let document = Document {
+        let document = PosteriorDocument {
             mixture: Outline::of(&self.mixture),
             parameter_names: self.parameter_names.clone(),
             details: self.details.clone(),
@@ -73,9 +73,11 @@ pub fn read_posterior_bytes(bytes: &[u8]) -> Result<Posterior, Error> {
     bundle::read_bytes(bytes, "posterior")
 }
 
+/// All of a posterior but its tensors.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Document {
+#[doc(hidden)]
+pub struct PosteriorDocument {
     mixture: Outline,
     parameter_names: Vec<String>,
     details: serde_json::Value,
@@ -83,14 +85,14 @@ pub(crate) struct Document {
 
 impl Stored for Posterior {
     const KIND: &'static str = "posterior";
-    type Document = Document;
+    type Document = PosteriorDocument;
 
-    fn layout(document: &Document) -> Result<Layout, String> {
+    fn layout(document: &PosteriorDocument) -> Result<Layout, String> {
         document.mixture.layout("")
     }
 
-    fn assemble(document: Document, mut tensors: Tensors) -> Result<Self, String> {
-        let Document { mixture, parameter_names, details } = document;
+    fn assemble(document: PosteriorDocument, mut tensors: Tensors) -> Result<Self, String> {
+        let PosteriorDocument { mixture, parameter_names, details } = document;
         Ok(Self { mixture: take_mixture(&mut tensors, "", mixture)?, parameter_names, details })
     }
 }

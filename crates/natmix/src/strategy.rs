@@ -2,11 +2,11 @@
 //!
 //! | strategy | what it does |
 //! |---|---|
-//! | [`parts`] | the methods of the paper, as combinations of draws, estimator and rule |
+//! | `parts` | the methods of the paper, as combinations of draws, estimator and rule |
 //! | [`automatic`] | finds modes, number of components, steps and draws by itself |
 //!
 //! A strategy owns its state: the driver counts, tells observers and stops, and knows nothing of what goes on inside. A
-//! further one is a folder beside these, with a [`Strategy`] and a [`StrategyKind`], and a line in [`kind_of`].
+//! further one is a folder beside these, with a `Strategy` and a `StrategyKind`, and a line in `kind_of`.
 
 pub mod automatic;
 pub(crate) mod parts;

@@ -11,7 +11,7 @@ use natmix::stop::StopReason;
 use natmix::target::ClosureTarget;
 use natmix::target::{EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Error, Fit, Fitted, Scratch, fit};
-use natmix_models::densities::{Kind, Spec, StudentMixture};
+use natmix_models::densities::{DensityKind, Spec, StudentMixture};
 use natmix_models::glm::{Glm, Likelihood};
 use safetensors::SafeTensors;
 use std::ops::ControlFlow;
@@ -471,7 +471,7 @@ fn fit_file(name: &str, max_evals: u64) -> Option<(Mixture, Fitted)> {
     let (init_mean, init_sd) = (spec.init.mean.clone(), spec.init.sd.clone());
     let config = Config { init_mean, init_sd, max_evals: Some(max_evals), seed: 1, ..Config::default() };
     let fitted = fit(&*spec.target().unwrap(), &Config { diagnostic_draws: 20_000, ..config }).unwrap();
-    let Kind::GaussianMixture { weights, means, covariances, variances } = spec.kind else { panic!("{name}") };
+    let DensityKind::GaussianMixture { weights, means, covariances, variances } = spec.kind else { panic!("{name}") };
     let covariances = match (&covariances, &variances) {
         (Some(full), _) => Covariances::Full(full),
         (None, diag) => Covariances::Diag(diag.as_ref().unwrap()),

@@ -1,12 +1,13 @@
 //! Rows for a network: images from a folder of IDX files, or a table.
 
+use crate::problem::name_of;
 use crate::settings::Settings;
 use crate::settings::network::OutcomeLikelihood;
 use natmix::Error;
 use natmix_models::idx::{ImageFolder, ImageSet};
 use natmix_models::study::StudyError;
 use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Table};
-use natmix_nets::{Examples, Likelihood, Network};
+use natmix_nets::{Examples, Network, NetworkLikelihood};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -17,7 +18,7 @@ const FOR_TABLES: &[usize] = &[50];
 /// How data become inputs of a network; kept with the posterior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Input {
+pub enum NetworkInput {
     /// Images of one size; pixels from 0 to 1, then centred and scaled by the training set's mean and standard deviation.
     Images {
         /// Rows of pixels.
@@ -38,22 +39,22 @@ pub enum Input {
 
 /// What a posterior must remember to predict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct NetworkMemory {
     /// The network.
     pub network: Network,
     /// How data become inputs.
-    pub input: Input,
+    pub input: NetworkInput,
     /// Whether components are points, as those of plain networks are.
     pub points: bool,
 }
 
 /// Everything that a network is trained and judged on.
 #[derive(Clone, Debug)]
-pub struct Data {
+pub struct NetworkData {
     /// The network.
     pub network: Network,
     /// How data become inputs.
-    pub input: Input,
+    pub input: NetworkInput,
     /// Rows to train on.
     pub train: Examples,
     /// Rows to test with.
@@ -68,7 +69,7 @@ pub struct Data {
     pub warnings: Vec<String>,
 }
 
-impl Data {
+impl NetworkData {
     /// Reads and checks everything that the settings name.
     pub fn load(settings: &Settings) -> Result<Self, StudyError> {
         let Some(path) = settings.fit.data.as_deref() else {
@@ -98,7 +99,7 @@ impl Data {
             });
         let mean = sum as f64 / count;
         let sd = (squares as f64 / count - mean * mean).max(0.0).sqrt();
-        let input = Input::Images {
+        let input = NetworkInput::Images {
             height: folder.train.height,
             width: folder.train.width,
             mean: mean / 255.0,
@@ -110,7 +111,7 @@ impl Data {
             size,
             hidden,
             settings.network.activation(),
-            Likelihood::Categorical { classes: classes.max(2) },
+            NetworkLikelihood::Categorical { classes: classes.max(2) },
         )?;
         let train = input.images(&folder.train, true)?;
         let test = match (&settings.fit.test, &folder.test) {
@@ -142,9 +143,9 @@ impl Data {
             return refuse(format!("{file} has no column beside `{outcome}`: there is nothing to learn from"));
         }
         let likelihood = match likelihood {
-            OutcomeLikelihood::Bernoulli => Likelihood::Bernoulli,
-            OutcomeLikelihood::Gaussian => Likelihood::Gaussian,
-            OutcomeLikelihood::Categorical => Likelihood::Categorical {
+            OutcomeLikelihood::Bernoulli => NetworkLikelihood::Bernoulli,
+            OutcomeLikelihood::Gaussian => NetworkLikelihood::Gaussian,
+            OutcomeLikelihood::Categorical => NetworkLikelihood::Categorical {
                 classes: match encoding.outcome.as_ref().and_then(|o| o.levels.as_ref()) {
                     Some(levels) => levels.len().max(2),
                     None => 2.max(1 + y.iter().copied().fold(0.0, f64::max).min(1e6) as usize),
@@ -153,7 +154,7 @@ impl Data {
         };
         let hidden = settings.network.hidden.as_deref().unwrap_or(FOR_TABLES);
         let network = Network::new(dim - 1, hidden, settings.network.activation(), likelihood)?;
-        let input = Input::Table { encoding };
+        let input = NetworkInput::Table { encoding };
         let file = file.map_or_else(String::new, |file| format!(" in {file}"));
         Self {
             network,
@@ -183,15 +184,15 @@ impl Data {
     }
 }
 
-impl Input {
+impl NetworkInput {
     /// Reads rows that are to be predicted. Without `outcome` there need be none, and zeros stand for them.
     pub fn read(&self, path: &Path, outcome: bool) -> Result<Examples, StudyError> {
         match self {
-            Input::Images { .. } => {
+            NetworkInput::Images { .. } => {
                 let folder = ImageFolder::read(path)?;
                 self.images(&folder.test.unwrap_or(folder.train), outcome)
             }
-            Input::Table { encoding } => {
+            NetworkInput::Table { encoding } => {
                 let rows = encoding.read(path)?;
                 rows.refuse_extra_columns()?;
                 if outcome && rows.outcome.is_none() {
@@ -205,13 +206,13 @@ impl Input {
     /// Rows of a table in memory, to be predicted.
     pub fn encode(&self, table: Table) -> Result<Examples, StudyError> {
         match self {
-            Input::Images { .. } => refuse("the network was trained on images, not on a table"),
-            Input::Table { encoding } => Ok(examples(encoding.encode(table)?, false)?),
+            NetworkInput::Images { .. } => refuse("the network was trained on images, not on a table"),
+            NetworkInput::Table { encoding } => Ok(examples(encoding.encode(table)?, false)?),
         }
     }
 
     fn images(&self, set: &ImageSet, outcome: bool) -> Result<Examples, StudyError> {
-        let Input::Images { height, width, mean, sd } = self else {
+        let NetworkInput::Images { height, width, mean, sd } = self else {
             return refuse("the network was not trained on images");
         };
         if (set.height, set.width) != (*height, *width) {
@@ -226,20 +227,23 @@ impl Input {
         Ok(Examples::new(x, height * width, y)?)
     }
 
+    /// How columns became features, if the data are a table.
+    pub fn encoding(&self) -> Option<&Encoding> {
+        match self {
+            NetworkInput::Table { encoding } => Some(encoding),
+            NetworkInput::Images { .. } => None,
+        }
+    }
+
     /// Names of classes, if the outcome has any.
     pub fn levels(&self) -> Option<&[String]> {
-        match self {
-            Input::Table { encoding } => encoding.outcome.as_ref()?.levels.as_deref(),
-            Input::Images { .. } => None,
-        }
+        self.encoding()?.outcome.as_ref()?.levels.as_deref()
     }
 
     /// Centre and scale of a real outcome.
     pub fn outcome_scale(&self) -> (f64, f64) {
-        match self {
-            Input::Table { encoding } => encoding.outcome.as_ref().map_or((0.0, 1.0), |o| (o.centre, o.scale)),
-            Input::Images { .. } => (0.0, 1.0),
-        }
+        let outcome = self.encoding().and_then(|encoding| encoding.outcome.as_ref());
+        outcome.map_or((0.0, 1.0), |outcome| (outcome.centre, outcome.scale))
     }
 }
 
@@ -272,8 +276,4 @@ fn guess(table: &Table, outcome: &str) -> OutcomeLikelihood {
     } else {
         OutcomeLikelihood::Gaussian
     }
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

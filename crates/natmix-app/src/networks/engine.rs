@@ -1,11 +1,12 @@
 //! Small networks as targets of the engine: any method, full covariance included.
 
-use super::data::Data;
+use super::data::NetworkData;
+use crate::Error;
 use crate::settings::{FitMethod, Settings};
+use natmix::Config;
 use natmix::config::About;
 use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::target::Target;
-use natmix::{Config, Error};
 use natmix_models::Observations;
 use natmix_nets::Mlp;
 use natmix_nets::train::Optimiser;
@@ -17,10 +18,10 @@ const START_SPREAD: f64 = 0.7;
 const OWN_SHARE: f64 = 0.4;
 
 /// The network as a target: its weights given its data.
-pub fn target(settings: &Settings, data: &Data) -> Result<Mlp, Error> {
+pub fn target(settings: &Settings, data: &NetworkData) -> Result<Mlp, Error> {
     let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect();
     let rows = Observations::new(wide(data.train.x()), data.network.inputs(), wide(data.train.outcome()))?;
-    Mlp::new(data.network.clone(), rows.with_names(data.names.clone())?, &prior_sd(settings, data)?)
+    Ok(Mlp::new(data.network.clone(), rows.with_names(data.names.clone())?, &prior_sd(settings, data)?)?)
 }
 
 /// The engine's settings for such a target, and a start.
@@ -29,7 +30,7 @@ pub fn prepare(settings: &Settings, target: &Mlp) -> Result<(Config, Mixture), E
     let method = settings.fit.method.map_or("auto", FitMethod::name);
     if weights > MOST_WEIGHTS {
         let problem = format!("must be vogn, ivon or adam, not {method}, for {weights} weights");
-        return Err(Error::Config { setting: "method", problem });
+        return Err(Error::setting("method", problem));
     }
     settings.check_engine_network(method)?;
     let spread = settings.engine.init_sd.as_ref().and_then(|sd| sd.0.first().copied()).unwrap_or(START_SPREAD);
@@ -53,17 +54,16 @@ pub fn random_start(
     let means = Mixture::single(Gaussian::isotropic(vec![0.0; dim], spread)).sample(components, seed);
     let precisions = vec![(OWN_SHARE * spread).powi(-2); dim];
     let parts = means.chunks_exact(dim).map(|mean| {
-        let precision = kind.from_precisions(&precisions);
-        precision.map(|precision| Gaussian::new(mean.to_vec(), precision)).map_err(|_| Error::Config {
-            setting: "init_sd",
-            problem: format!("must be a positive number, not {spread}"),
-        })
+        let precision = kind.with_precisions(&precisions);
+        precision
+            .map(|precision| Gaussian::new(mean.to_vec(), precision))
+            .map_err(|_| Error::setting("init_sd", format!("must be a positive number, not {spread}")))
     });
-    Mixture::new(&vec![1.0; components], parts.collect::<Result<_, Error>>()?)
+    Ok(Mixture::new(&vec![1.0; components], parts.collect::<Result<_, Error>>()?)?)
 }
 
 /// Prior standard deviation of every weight: that of training, or as given.
-fn prior_sd(settings: &Settings, data: &Data) -> Result<Vec<f64>, Error> {
+fn prior_sd(settings: &Settings, data: &NetworkData) -> Result<Vec<f64>, Error> {
     let config = settings.network.train(&settings.engine, &data.network, data.train.rows(), Optimiser::Vogn)?;
     let layers = data.network.layers().iter().zip(&config.prior_precision);
     Ok(layers.flat_map(|(layer, prior)| std::iter::repeat_n(prior.sqrt().recip(), layer.end() - layer.start)).collect())

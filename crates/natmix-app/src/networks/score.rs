@@ -1,6 +1,6 @@
 //! How good the predictions of a network are, on rows with outcomes and against rows of another kind.
 
-use super::data::Input;
+use super::data::NetworkInput;
 use natmix::Error;
 use natmix::family::Mixture;
 use natmix_models::Predictions;
@@ -14,7 +14,7 @@ use natmix_report::{Ood, Scores};
 /// Predicts rows and scores the predictions, in the outcome's own units.
 pub fn score(
     network: &Network,
-    input: &Input,
+    input: &NetworkInput,
     q: &Mixture,
     rows: &Examples,
     averaging: Averaging,

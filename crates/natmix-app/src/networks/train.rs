@@ -1,17 +1,17 @@
 //! Networks trained on minibatches, from settings to what was found.
 
-use super::data::Data;
-use super::found::Found;
+use super::data::NetworkData;
+use crate::Error;
+use crate::finished::Finished;
 use crate::settings::Settings;
-use natmix::Error;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
 use natmix_nets::train::{Optimiser, TrainConfig, TrainState};
-use natmix_nets::training::{EpochRow, Job, Stopped, Trained, Watch};
+use natmix_nets::training::{EpochRow, EpochWatch, Job, Stopped, Trained};
 use natmix_nets::{Examples, measure};
-use natmix_report::{Estimate, Stop};
+use natmix_report::{ReportedEstimate, StopSummary};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Draws a component for the ELBO.
 const ELBO_DRAWS: usize = 4;
@@ -21,7 +21,7 @@ const ELBO_DRAWS: usize = 4;
 pub struct Training<'a> {
     /// Its settings, resolved.
     pub config: TrainConfig,
-    data: &'a Data,
+    data: &'a NetworkData,
     /// Rows to train on and rows that are held back, unless all are trained on.
     parts: Option<(Examples, Examples)>,
     patience: usize,
@@ -29,7 +29,7 @@ pub struct Training<'a> {
 
 impl<'a> Training<'a> {
     /// Resolves the settings and holds rows back if they say so.
-    pub fn new(settings: &Settings, data: &'a Data, optimiser: Optimiser) -> Result<Self, Error> {
+    pub fn new(settings: &Settings, data: &'a NetworkData, optimiser: Optimiser) -> Result<Self, Error> {
         settings.check_training(optimiser)?;
         let validation = settings.network.validation;
         let parts = validation.map(|share| data.train.split(share, settings.seed())).transpose()?;
@@ -47,14 +47,19 @@ impl<'a> Training<'a> {
         self.parts.as_ref().map_or(&self.data.train, |(rows, _)| rows)
     }
 
+    /// Reads the state of an interrupted run of this training.
+    pub fn load(&self, path: &Path) -> Result<TrainState, Error> {
+        Ok(TrainState::load(path, &self.data.network, &self.config)?)
+    }
+
     /// Trains. The state is saved in the file `checkpoint`, if there is one, after each epoch.
     pub fn run(
         &self,
         checkpoint: Option<PathBuf>,
         resumed: Option<(TrainState, Vec<EpochRow>)>,
         cancel: Cancel,
-        watch: &mut dyn Watch,
-    ) -> Result<Found, Error> {
+        watch: &mut dyn EpochWatch,
+    ) -> Result<Finished, Error> {
         let (config, network) = (&self.config, &self.data.network);
         let job = Job {
             network,
@@ -72,12 +77,15 @@ impl<'a> Training<'a> {
             true => (f64::NAN, f64::NAN),
             false => measure::elbo(network, self.rows(), &mixture, &config.prior_precision, ELBO_DRAWS, config.seed)?,
         };
-        Ok(Found {
+        Ok(Finished {
+            sample: None,
+            formation: None,
+            search: None,
             trace: epochs.iter().map(|epoch| epoch.row.clone()).collect(),
             iterations,
             evals: iterations * (config.components * config.draws) as u64,
             seconds,
-            stop: Stop {
+            stop: StopSummary {
                 reason: match stopped {
                     Stopped::Done => "epochs".into(),
                     Stopped::Early => "validation".into(),
@@ -85,8 +93,7 @@ impl<'a> Training<'a> {
                 },
                 converged: stopped != Stopped::Interrupted,
             },
-            interrupted: stopped == Stopped::Interrupted,
-            elbo: Estimate { mean, se },
+            elbo: ReportedEstimate { mean, se },
             diagnostics: None,
             points,
             notes: notes(config, iterations),

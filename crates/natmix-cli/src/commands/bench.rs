@@ -4,12 +4,12 @@ use crate::args::BenchArgs;
 use crate::output;
 use crate::settings::named;
 use anyhow::Result;
-use natmix_experiments::bench::{self, Options, Outcome};
+use natmix_experiments::bench::{self, BenchOptions, RowOutcome};
 use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
-    let options = Options {
+    let options = BenchOptions {
         data: std::env::var_os("NATMIX_DATA").map(Into::into),
         targets: args.targets.clone(),
         max_evals: args.max_evals,
@@ -26,5 +26,5 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.json {
         output::print(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?;
     }
-    Ok(if outcomes.iter().any(Outcome::failed) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(if outcomes.iter().any(RowOutcome::failed) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -4,7 +4,7 @@ use crate::args::reproduce::{Covariance, Protocol, ReproduceArgs, Which};
 use crate::output;
 use crate::settings::named;
 use anyhow::Result;
-use natmix_experiments::reproduce::{self, Experiment, Options};
+use natmix_experiments::reproduce::{self, Experiment, ReproduceOptions};
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -14,7 +14,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
         Which::Mnist => (Experiment::Mnist, "natmix-mnist"),
         Which::Uci => (Experiment::Uci, "natmix-uci"),
     };
-    let options = Options {
+    let options = ReproduceOptions {
         out: args.out.clone().unwrap_or_else(|| folder.into()),
         paper: args.protocol == Protocol::Paper,
         seed: args.seed,

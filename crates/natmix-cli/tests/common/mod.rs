@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A folder for the files of one test, removed at its end.
-pub struct Folder(PathBuf);
+pub struct CommandFolder(PathBuf);
 
 /// What a command said.
-pub struct Run {
+pub struct CommandRun {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Folder {
+impl CommandFolder {
     pub fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("natmix-cli-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
@@ -55,14 +55,14 @@ impl Folder {
     }
 
     /// Runs `natmix` with arguments separated by blanks.
-    pub fn run(&self, args: &str) -> Run {
+    pub fn run(&self, args: &str) -> CommandRun {
         let output = self.command(args).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        Run { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+        CommandRun { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
 
     /// Runs `natmix` and expects one of the exit codes.
-    pub fn expect(&self, codes: &[i32], args: &str) -> Run {
+    pub fn expect(&self, codes: &[i32], args: &str) -> CommandRun {
         let run = self.run(args);
         assert!(codes.contains(&run.code), "natmix {args}: exit {}\n{}\n{}", run.code, run.out, run.err);
         run
@@ -93,7 +93,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for CommandFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -106,9 +106,9 @@ pub fn number(report: &Value, pointer: &str) -> f64 {
 }
 
 /// Reproducible noise (splitmix64), so that tests need no data files.
-pub struct Noise(pub u64);
+pub struct TableNoise(pub u64);
 
-impl Noise {
+impl TableNoise {
     /// Uniform in (0, 1).
     pub fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -125,7 +125,7 @@ impl Noise {
 
 /// A table `a,b,y` with outcomes that follow a logistic regression on `a` and `b`.
 pub fn logistic_table(rows: usize, seed: u64) -> String {
-    let mut noise = Noise(seed);
+    let mut noise = TableNoise(seed);
     let mut table = String::from("a,b,y\n");
     for _ in 0..rows {
         let (a, b) = (noise.normal(), 10.0 + 3.0 * noise.normal());

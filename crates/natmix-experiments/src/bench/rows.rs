@@ -10,7 +10,7 @@ use natmix_models::Table;
 use std::path::Path;
 
 /// A target with a budget and what to reach in it.
-pub struct Row {
+pub struct BenchRow {
     pub target: &'static str,
     pub evals: u64,
     /// Number of components; 0 chooses.
@@ -21,21 +21,21 @@ pub struct Row {
     pub aim: bool,
 }
 
-const fn row(target: &'static str, evals: u64, at_least: f64) -> Row {
-    Row { target, evals, components: 0, at_least: Some(at_least), aim: false }
+const fn row(target: &'static str, evals: u64, at_least: f64) -> BenchRow {
+    BenchRow { target, evals, components: 0, at_least: Some(at_least), aim: false }
 }
 
-const fn aim(target: &'static str, evals: u64, at_least: f64) -> Row {
-    Row { aim: true, ..row(target, evals, at_least) }
+const fn aim(target: &'static str, evals: u64, at_least: f64) -> BenchRow {
+    BenchRow { aim: true, ..row(target, evals, at_least) }
 }
 
-const fn report(target: &'static str, evals: u64, components: usize) -> Row {
-    Row { target, evals, components, at_least: None, aim: true }
+const fn report(target: &'static str, evals: u64, components: usize) -> BenchRow {
+    BenchRow { target, evals, components, at_least: None, aim: true }
 }
 
 /// Figures that GMMVI needed 2 to 15 times the evaluations for, with settings tuned per target; then what a large budget
 /// reaches.
-pub const ROWS: [Row; 30] = [
+pub const ROWS: [BenchRow; 30] = [
     row("german_credit", 5_000, -585.130),
     row("german_credit", 30_000, -585.110),
     row("breast_cancer", 10_000, -79.0),
@@ -68,7 +68,7 @@ pub const ROWS: [Row; 30] = [
     report("cancermortality", 1_000_000, 0),
 ];
 
-impl Row {
+impl BenchRow {
     /// The public table that the row needs, below the folder of data sets; nothing for analytic targets.
     pub fn table(&self) -> Option<String> {
         match self.target {
@@ -87,7 +87,7 @@ impl Row {
         if let Some(spec) = built_in(self.target) {
             // The name says that its covariances are diagonal.
             engine.covariance = self.target.ends_with("_diag").then_some(CovarianceKind::Diag.into());
-            let problem = Problem::from_spec(spec, self.target)?;
+            let problem = Problem::density(spec, &format!("in {}", self.target))?;
             return Ok((Settings { fit: density, engine, ..Settings::default() }, problem));
         }
         let table = self.table().unwrap_or_default();
@@ -122,7 +122,7 @@ fn cancermortality(path: &Path) -> Result<Problem> {
         "cases": column(&table, "y")?,
         "init": {"mean": 0.0, "sd": 10.0},
     });
-    Problem::from_spec(&spec.to_string(), "cancermortality")
+    Ok(Problem::density(&spec.to_string(), "in cancermortality")?)
 }
 
 fn column(table: &Table, name: &str) -> Result<Vec<f64>> {

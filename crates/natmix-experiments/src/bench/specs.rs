@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn every_target_is_a_density() {
         for (name, text) in SPECS {
-            assert!(Problem::from_spec(text, name).is_ok(), "{name}");
+            assert!(Problem::density(text, name).is_ok(), "{name}");
         }
         assert!(built_in("german_credit").is_none());
     }

@@ -14,7 +14,7 @@ const REACH: f64 = 10.0;
 /// The modes of a built-in target that is a mixture, with their own metrics and weights.
 pub fn true_modes(target: &str) -> Result<Option<Mixture>> {
     #[derive(Deserialize)]
-    struct Parts {
+    struct MixtureParts {
         kind: String,
         weights: Option<Vec<f64>>,
         #[serde(alias = "locations")]
@@ -24,7 +24,7 @@ pub fn true_modes(target: &str) -> Result<Option<Mixture>> {
         variances: Option<Vec<Vec<f64>>>,
     }
     let Some(spec) = built_in(target) else { return Ok(None) };
-    let parts: Parts = serde_json::from_str(spec)?;
+    let parts: MixtureParts = serde_json::from_str(spec)?;
     let (Some(weights), Some(means)) = (parts.weights, parts.means) else { return Ok(None) };
     // The arms of a star cross in the middle: its components are no separate modes.
     if !parts.kind.ends_with("_mixture") || target == "star" {

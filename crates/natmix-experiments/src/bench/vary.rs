@@ -3,7 +3,7 @@
 //! Every row and seed is fitted at the defaults and with each value. Fits run side by side, one thread each: results do not
 //! depend on threads.
 
-use super::{LoadedRow, Options, Run, Say, chosen};
+use super::{BenchOptions, LoadedRow, Say, SeedRun, chosen};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use natmix::automatic::Tuning;
@@ -84,7 +84,7 @@ impl fmt::Display for Effects {
 }
 
 /// Fits the rows that are asked for with other constants; `asked` holds `NAME=a,b,...`, or `all`.
-pub fn vary(args: &Options, asked: &[String], say: Say<'_>) -> Result<Effects> {
+pub fn vary(args: &BenchOptions, asked: &[String], say: Say<'_>) -> Result<Effects> {
     let variations = asked.iter().map(|text| parse(text)).collect::<Result<Vec<_>>>()?.concat();
     let rows = chosen(args, say)?.into_iter().map(|row| LoadedRow::new(row, args)).collect::<Result<Vec<_>>>()?;
     let default = Tuning::default();
@@ -134,7 +134,7 @@ fn parse(text: &str) -> Result<Vec<Variation>> {
 }
 
 /// Fits every row and seed with each of `tried`: by value, row and seed. A fit that failed is nothing.
-fn side_by_side(rows: &[LoadedRow], tried: &[&Tuning], args: &Options) -> Vec<Vec<Vec<Option<Run>>>> {
+fn side_by_side(rows: &[LoadedRow], tried: &[&Tuning], args: &BenchOptions) -> Vec<Vec<Vec<Option<SeedRun>>>> {
     let mut jobs: Vec<(usize, usize, u64)> = Vec::new();
     for value in 0..tried.len() {
         jobs.extend((0..rows.len()).flat_map(|row| (1..=args.seeds).map(move |seed| (value, row, seed))));
@@ -142,7 +142,7 @@ fn side_by_side(rows: &[LoadedRow], tried: &[&Tuning], args: &Options) -> Vec<Ve
     // The long ones first, so that no core waits for them at the end.
     jobs.sort_by_key(|&(_, row, _)| std::cmp::Reverse(rows[row].row.evals));
     let empty = || (0..rows.len()).map(|_| (0..args.seeds).map(|_| None).collect()).collect();
-    let found = Mutex::new((0..tried.len()).map(|_| empty()).collect::<Vec<Vec<Vec<Option<Run>>>>>());
+    let found = Mutex::new((0..tried.len()).map(|_| empty()).collect::<Vec<Vec<Vec<Option<SeedRun>>>>>());
     let next = AtomicUsize::new(0);
     let style = ProgressStyle::with_template("{pos} of {len} fits, {eta} left");
     let bar = ProgressBar::new(jobs.len() as u64).with_style(style.unwrap_or(ProgressStyle::default_bar()));
@@ -168,9 +168,9 @@ fn side_by_side(rows: &[LoadedRow], tried: &[&Tuning], args: &Options) -> Vec<Ve
 }
 
 impl VariedRow {
-    fn new(loaded: &LoadedRow, runs: &[Option<Run>], default: Option<&VariedRow>) -> Self {
+    fn new(loaded: &LoadedRow, runs: &[Option<SeedRun>], default: Option<&VariedRow>) -> Self {
         let n = runs.len() as f64;
-        let done: Vec<&Run> = runs.iter().flatten().collect();
+        let done: Vec<&SeedRun> = runs.iter().flatten().collect();
         let elbos: Vec<f64> = done.iter().map(|run| run.elbo).collect();
         let elbo = (done.len() == runs.len()).then(|| elbos.iter().sum::<f64>() / n).filter(|x| x.is_finite());
         // One seed has no spread but the error of its measurement.
@@ -232,7 +232,7 @@ fn by_row(varied: &[Varied]) -> String {
         text += &format!("\n{}\n", row.title());
         for Varied { name, value, rows, .. } in varied {
             let (Some(row), label) = (rows.get(i), name.as_deref().unwrap_or("default")) else { continue };
-            let label = value.map_or(label.to_owned(), |value| format!("{label} = {value}"));
+            let label = value.map_or(label.to_owned(), |value| format!("{label} = {}", short(value)));
             let elbo = match (row.elbo, row.se) {
                 (Some(elbo), Some(se)) => format!("{elbo:11.4} +- {se:.4}"),
                 _ => format!("{:>21}", "a fit failed"),
@@ -245,6 +245,15 @@ fn by_row(varied: &[Varied]) -> String {
         }
     }
     text
+}
+
+/// A number in few characters.
+fn short(value: f64) -> String {
+    if (1e-3..1e6).contains(&value.abs()) {
+        format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').into()
+    } else {
+        format!("{value:e}")
+    }
 }
 
 /// One table of all constants: the worst change over the rows at half and at twice the value, the ratio of evaluations, and
@@ -270,7 +279,7 @@ fn by_constant(varied: &[Varied]) -> String {
         };
         let [worst, evals, effect, lost] = cells;
         let name = one.name.clone().unwrap_or_default();
-        text += &line([name, one.value.map_or(String::new(), |value| value.to_string()), worst, evals, effect, lost]);
+        text += &line([name, one.value.map_or(String::new(), short), worst, evals, effect, lost]);
     }
     text
 }
@@ -294,6 +303,11 @@ mod tests {
         ] {
             assert!(format!("{:#}", parse(text).unwrap_err()).contains(problem), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([0.7, 250.0, 2e-12, -30.0].map(short), ["0.7", "250", "2e-12", "-30"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ const ELBO_DRAWS: usize = 4_000;
 
 /// What one method reached.
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub struct MethodRow {
     pub method: &'static str,
     pub about: &'static str,
     pub components: usize,
@@ -30,7 +30,7 @@ pub struct Row {
 }
 
 /// Runs every method from the same start with the same number of evaluations.
-pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<Row>> {
+pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<MethodRow>> {
     let mut rows = Vec::new();
     // The automatic choice is no method of its own.
     for (method, name, about) in Method::ALL.into_iter().filter(|entry| entry.0 != Method::Auto) {
@@ -66,7 +66,7 @@ pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<Row>> {
         let start = random_start(components, settings.covariance, network.dim(), START_SPREAD, seed)?;
         let fitted = Fit::new(network, settings).start(start).run()?;
         let elbo = fitted.diagnostics.as_ref().map(|d| d.elbo);
-        rows.push(Row {
+        rows.push(MethodRow {
             method: name,
             about,
             components,

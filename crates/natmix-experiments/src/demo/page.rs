@@ -14,8 +14,8 @@ const LOOK_FOR: &str = "From left to right the ELBO should rise, or stay within 
     hidden units in another order. In the lower row the predictive entropy is high where the network does not know the class.";
 
 /// Columns of a table: heading and value.
-type Column = (&'static str, fn(&Measured) -> String);
-const COLUMNS: [Column; 9] = [
+type DemoColumn = (&'static str, fn(&Measured) -> String);
+const COLUMNS: [DemoColumn; 9] = [
     ("K", |fit| fit.components.to_string()),
     ("ELBO", |fit| format!("{} ± {}", number::fixed(fit.elbo, 2), number::fixed(fit.elbo_se, 2))),
     ("test accuracy", |fit| number::percent(fit.test_accuracy)),
@@ -88,7 +88,7 @@ fn card(set: &Set, scene: &Scene) -> String {
 }
 
 fn methods(set: &Set) -> String {
-    let row = |row: &super::methods::Row| {
+    let row = |row: &super::methods::MethodRow| {
         let elbo = format!("{} ± {}", number::fixed(row.elbo, 2), number::fixed(row.elbo_se, 2));
         let cells = [
             row.components.to_string(),

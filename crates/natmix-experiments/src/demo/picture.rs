@@ -4,7 +4,7 @@ use super::Set;
 use super::measure::{Grid, Measured, entropy};
 use natmix_models::Observations;
 use natmix_report::figure::contour::contour;
-use natmix_report::figure::{Anchor, Ink, Label, Point, Scene};
+use natmix_report::figure::{Anchor, Ink, Point, Scene, TextLabel};
 use natmix_report::number;
 
 /// Side of a panel.
@@ -27,13 +27,13 @@ pub fn draw(set: &Set) -> Scene {
     let mut scene = Scene::new(width, TOP + 2.0 * step - GAP + 1.0, title);
     for (row, name) in ["probability", "entropy"].into_iter().enumerate() {
         let middle = TOP + row as f64 * step + 0.5 * PANEL;
-        scene.text(Label::new((14.0, middle), name, 13.0, Ink::MUTED).anchored(Anchor::Middle).upright());
+        scene.text(TextLabel::new((14.0, middle), name, 13.0, Ink::MUTED).anchored(Anchor::Middle).upright());
     }
     for (column, fit) in set.fits.iter().enumerate() {
         let x = LEFT + column as f64 * step;
-        scene.text(Label::new((x, 18.0), format!("K = {}", fit.components), 15.0, Ink::TEXT).bold());
+        scene.text(TextLabel::new((x, 18.0), format!("K = {}", fit.components), 15.0, Ink::TEXT).bold());
         let elbo = format!("ELBO {} ± {}", number::fixed(fit.elbo, 2), number::fixed(fit.elbo_se, 2));
-        scene.text(Label::new((x, 37.0), elbo, 13.0, Ink::MUTED));
+        scene.text(TextLabel::new((x, 37.0), elbo, 13.0, Ink::MUTED));
         top(&mut scene, (x, TOP), set, fit);
         bottom(&mut scene, (x, TOP + step), set, fit);
     }

@@ -1,11 +1,11 @@
 //! `natmix reproduce mnist`: test accuracy and log likelihood against iteration, calibration and out-of-distribution detection.
 
-use super::page::{Page, Table};
-use super::{Options, curves, data, mean_with_error};
+use super::page::{Page, PageTable};
+use super::{ReproduceOptions, curves, data, mean_with_error};
 use anyhow::{Context, Result};
 use natmix::config::Overrides;
 use natmix::family::Mixture;
-use natmix_app::networks::data::Data;
+use natmix_app::networks::data::NetworkData;
 use natmix_app::networks::score;
 use natmix_app::settings::{FitSettings, NetworkSettings, Settings};
 use natmix_nets::measure;
@@ -37,7 +37,7 @@ enum Way {
 
 /// What one network or mixture reached with one seed.
 #[derive(Clone, Debug, Serialize)]
-struct Outcome {
+struct SeedOutcome {
     name: String,
     seed: u64,
     accuracy: f64,
@@ -57,11 +57,11 @@ struct Outcome {
 struct Figures<'a> {
     protocol: &'static str,
     network: String,
-    outcomes: &'a [Outcome],
+    outcomes: &'a [SeedOutcome],
 }
 
 /// Runs the experiment.
-pub fn run(args: &Options) -> Result<String> {
+pub fn run(args: &ReproduceOptions) -> Result<String> {
     let (out, paper) = (&args.out, args.paper);
     let epochs = args.epochs.unwrap_or(if paper { 30 } else { 20 });
     let settings = Settings {
@@ -77,7 +77,7 @@ pub fn run(args: &Options) -> Result<String> {
         },
     };
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    let images = Data::load(&settings)?;
+    let images = NetworkData::load(&settings)?;
     let ways: &[Way] = match paper {
         true => &[Way::Mixture(1), Way::Mixture(2), Way::Adam],
         false => &[Way::Mixture(1), Way::Mixture(2), Way::Mixture(5), Way::Adam, Way::AdamTuned],
@@ -110,12 +110,12 @@ impl Way {
 }
 
 fn train(
-    images: &Data,
+    images: &NetworkData,
     settings: &Settings,
     (way, rate): (Way, Option<f64>),
     seed: u64,
     bar: &indicatif::ProgressBar,
-) -> Result<Vec<Outcome>> {
+) -> Result<Vec<SeedOutcome>> {
     let (optimiser, components) = match way {
         Way::Mixture(k) => (Optimiser::Vogn, k),
         _ => (Optimiser::Adam, ENSEMBLE),
@@ -157,7 +157,7 @@ fn train(
             false => Some(measure::elbo(&images.network, &images.train, &part, &config.prior_precision, 2, seed)?.0),
         };
         let known = |x: Option<f64>| x.unwrap_or(f64::NAN);
-        outcomes.push(Outcome {
+        outcomes.push(SeedOutcome {
             name: way.name(*size),
             seed,
             accuracy: known(scores.accuracy),
@@ -183,7 +183,7 @@ fn parts(q: &Mixture, sizes: &[usize]) -> Result<Vec<Mixture>> {
     Ok(sizes.iter().map(of).collect())
 }
 
-fn names(outcomes: &[Outcome]) -> Vec<String> {
+fn names(outcomes: &[SeedOutcome]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for outcome in outcomes {
         if !names.contains(&outcome.name) {
@@ -193,10 +193,10 @@ fn names(outcomes: &[Outcome]) -> Vec<String> {
     names
 }
 
-fn summary(outcomes: &[Outcome]) -> Table {
+fn summary(outcomes: &[SeedOutcome]) -> PageTable {
     let row = |name: &String| {
-        let of: Vec<&Outcome> = outcomes.iter().filter(|o| o.name == *name).collect();
-        let figure = |f: &dyn Fn(&Outcome) -> f64, decimals| {
+        let of: Vec<&SeedOutcome> = outcomes.iter().filter(|o| o.name == *name).collect();
+        let figure = |f: &dyn Fn(&SeedOutcome) -> f64, decimals| {
             mean_with_error(&of.iter().map(|o| f(o)).collect::<Vec<_>>(), decimals)
         };
         let elbo = match of.iter().all(|o| o.elbo.is_some()) {
@@ -217,7 +217,7 @@ fn summary(outcomes: &[Outcome]) -> Table {
         ]
     };
     let columns = ["", "seeds", "accuracy", "NLL", "ECE", "Brier", "AUROC", "FPR95", "ELBO", "seconds"];
-    Table {
+    PageTable {
         heading: "Mean over seeds, with its standard error".into(),
         columns: columns.map(String::from).to_vec(),
         rows: names(outcomes).iter().map(row).collect(),
@@ -228,7 +228,7 @@ fn summary(outcomes: &[Outcome]) -> Table {
     }
 }
 
-fn write(out: &Path, images: &Data, outcomes: &[Outcome], paper: bool) -> Result<()> {
+fn write(out: &Path, images: &NetworkData, outcomes: &[SeedOutcome], paper: bool) -> Result<()> {
     let each = outcomes.iter().map(|o| {
         let fixed = |x: f64| number::fixed(x, 4);
         vec![
@@ -242,15 +242,15 @@ fn write(out: &Path, images: &Data, outcomes: &[Outcome], paper: bool) -> Result
         ]
     });
     let columns = ["", "seed", "accuracy", "NLL", "ECE", "Brier", "AUROC"];
-    let every = Table {
+    let every = PageTable {
         heading: "Every seed".into(),
         columns: columns.map(String::from).to_vec(),
         rows: each.collect(),
         below: "None left out.".into(),
     };
     let first = outcomes.first().map_or(0, |o| o.seed);
-    let lines = |f: &dyn Fn(&(u64, f64, f64)) -> f64| -> Vec<curves::Curve> {
-        let of = |o: &Outcome| curves::Curve {
+    let lines = |f: &dyn Fn(&(u64, f64, f64)) -> f64| -> Vec<curves::TrainingCurve> {
+        let of = |o: &SeedOutcome| curves::TrainingCurve {
             name: o.name.clone(),
             points: o.curve.iter().map(|p| (p.0 as f64, f(p))).collect(),
         };

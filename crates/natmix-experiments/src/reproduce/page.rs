@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::path::Path;
 
 /// A table: heading, names of the columns, rows, words below.
-pub struct Table {
+pub struct PageTable {
     pub heading: String,
     pub columns: Vec<String>,
     pub rows: Vec<Vec<String>>,
@@ -19,7 +19,7 @@ pub struct Page {
     pub title: &'static str,
     pub words: String,
     pub pictures: Vec<(&'static str, &'static str, Scene)>,
-    pub tables: Vec<Table>,
+    pub tables: Vec<PageTable>,
 }
 
 impl Page {
@@ -55,7 +55,7 @@ impl Page {
     }
 }
 
-impl Table {
+impl PageTable {
     fn html(&self) -> String {
         let head: String = self.columns.iter().map(|name| format!("<th>{}</th>", escape(name))).collect();
         let row = |row: &Vec<String>| -> String {

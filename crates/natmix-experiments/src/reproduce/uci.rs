@@ -1,15 +1,15 @@
 //! `natmix reproduce uci`: regression networks with one hidden layer of 50 on eight sets, with hyper-parameters chosen inside
 //! each training part.
 
-use super::page::{Page, Table};
-use super::{Options, data, full, mean_with_error};
+use super::page::{Page, PageTable};
+use super::{ReproduceOptions, data, full, mean_with_error};
 use crate::splits::SplitSet;
 use anyhow::{Context, Result, bail};
 use natmix::family::Mixture;
 use natmix_models::Predictions;
 use natmix_nets::predict::{Averaging, predict};
 use natmix_nets::train::{TrainConfig, Trainer};
-use natmix_nets::{Activation, Examples, Likelihood, Network};
+use natmix_nets::{Activation, Examples, Network, NetworkLikelihood};
 use natmix_report::number;
 use serde::Serialize;
 use std::path::Path;
@@ -39,7 +39,7 @@ const PRIOR: [f64; 3] = [1.0, 5.0, 25.0];
 
 /// One split.
 #[derive(Clone, Debug, Serialize)]
-struct Outcome {
+struct SplitOutcome {
     set: &'static str,
     split: usize,
     log_likelihood: f64,
@@ -49,13 +49,13 @@ struct Outcome {
     first_precision: f64,
     prior_precision: f64,
     /// With full covariances, if asked.
-    full: Option<Full>,
+    full: Option<FullOutcome>,
     seconds: f64,
 }
 
 /// One split with full covariances.
 #[derive(Clone, Debug, Serialize)]
-struct Full {
+struct FullOutcome {
     log_likelihood: f64,
     rmse: f64,
     single_log_likelihood: f64,
@@ -63,7 +63,7 @@ struct Full {
 }
 
 /// Runs the experiment.
-pub fn run(args: &Options) -> Result<String> {
+pub fn run(args: &ReproduceOptions) -> Result<String> {
     let (out, paper) = (&args.out, args.paper);
     if paper {
         bail!("the draft has no experiment on these sets: leave --protocol paper out");
@@ -91,12 +91,12 @@ pub fn run(args: &Options) -> Result<String> {
     Ok(format!("{}\nPage: {}\n", summary(&outcomes).text(), out.join("report.html").display()))
 }
 
-fn one(name: &'static str, set: &SplitSet, split: usize, args: &Options) -> Result<Outcome> {
+fn one(name: &'static str, set: &SplitSet, split: usize, args: &ReproduceOptions) -> Result<SplitOutcome> {
     let clock = Instant::now();
     let (train, test) = &set.splits[split];
     let scaling = Scaling::of(set, train);
     let (train, test) = (scaling.examples(set, train)?, scaling.examples(set, test)?);
-    let network = Network::new(set.features, &[HIDDEN], Activation::Relu, Likelihood::Gaussian)?;
+    let network = Network::new(set.features, &[HIDDEN], Activation::Relu, NetworkLikelihood::Gaussian)?;
     let seed = args.seed + split as u64;
     // One component chooses: a component's settings do not depend on how many there are.
     let (inner, validation) = train.split(VALIDATION, seed)?;
@@ -124,7 +124,7 @@ fn one(name: &'static str, set: &SplitSet, split: usize, args: &Options) -> Resu
             let prior = choose_full_prior(&network, &inner, &validation, &start, run)?;
             let q = full::refine(&network, &train, &q, prior, run)?;
             let found = score(&network, &q, &test, seed)?;
-            Some(Full {
+            Some(FullOutcome {
                 log_likelihood: units(found.log_likelihood),
                 rmse: found.rmse * scaling.outcome.1,
                 single_log_likelihood: units(found.single_log_likelihood),
@@ -133,7 +133,7 @@ fn one(name: &'static str, set: &SplitSet, split: usize, args: &Options) -> Resu
         }
         _ => None,
     };
-    Ok(Outcome {
+    Ok(SplitOutcome {
         set: name,
         split,
         log_likelihood: units(found.log_likelihood),
@@ -194,14 +194,14 @@ fn fit(network: &Network, train: &Examples, config: TrainConfig) -> Result<Mixtu
 }
 
 /// How good predictions are, in units of the scaled outcome.
-struct Score {
+struct SplitScore {
     log_likelihood: f64,
     rmse: f64,
     /// Log likelihood with the first component alone.
     single_log_likelihood: f64,
 }
 
-fn score(network: &Network, q: &Mixture, test: &Examples, seed: u64) -> Result<Score> {
+fn score(network: &Network, q: &Mixture, test: &Examples, seed: u64) -> Result<SplitScore> {
     let averaging = Averaging::Draws { each: DRAWS, seed };
     let found = predict(network, q, test.x(), averaging)?;
     let mean = |x: Vec<f64>| x.iter().sum::<f64>() / x.len() as f64;
@@ -211,7 +211,7 @@ fn score(network: &Network, q: &Mixture, test: &Examples, seed: u64) -> Result<S
     let alone = predict(network, &Mixture::single(q.components()[0].clone()), test.x(), averaging)?;
     let log_likelihood = mean(found.log_density(test.outcome()));
     anyhow::ensure!(log_likelihood.is_finite(), "training broke off");
-    Ok(Score { log_likelihood, rmse, single_log_likelihood: mean(alone.log_density(test.outcome())) })
+    Ok(SplitScore { log_likelihood, rmse, single_log_likelihood: mean(alone.log_density(test.outcome())) })
 }
 
 /// Centre and scale of features and outcome, from training rows alone.
@@ -245,17 +245,17 @@ impl Scaling {
     }
 }
 
-fn summary(outcomes: &[Outcome]) -> Table {
+fn summary(outcomes: &[SplitOutcome]) -> PageTable {
     let row = |(name, aim): &(&'static str, f64)| {
-        let of: Vec<&Outcome> = outcomes.iter().filter(|o| o.set == *name).collect();
+        let of: Vec<&SplitOutcome> = outcomes.iter().filter(|o| o.set == *name).collect();
         if of.is_empty() {
             return None;
         }
-        let figure = |f: &dyn Fn(&Outcome) -> f64, decimals| {
+        let figure = |f: &dyn Fn(&SplitOutcome) -> f64, decimals| {
             mean_with_error(&of.iter().map(|o| f(o)).collect::<Vec<_>>(), decimals)
         };
         let mean = of.iter().map(|o| o.log_likelihood).sum::<f64>() / of.len() as f64;
-        let full = |f: &dyn Fn(&Full) -> f64| match of.iter().all(|o| o.full.is_some()) {
+        let full = |f: &dyn Fn(&FullOutcome) -> f64| match of.iter().all(|o| o.full.is_some()) {
             true => figure(&|o| o.full.as_ref().map_or(f64::NAN, f), 3),
             false => "–".into(),
         };
@@ -284,7 +284,7 @@ fn summary(outcomes: &[Outcome]) -> Table {
         "one full component",
         "seconds a split",
     ];
-    Table {
+    PageTable {
         heading: "Mean over splits, with its standard error".into(),
         columns: columns.map(String::from).to_vec(),
         rows: SETS.iter().filter_map(row).collect(),
@@ -294,7 +294,7 @@ fn summary(outcomes: &[Outcome]) -> Table {
     }
 }
 
-fn write(out: &Path, outcomes: &[Outcome], args: &Options) -> Result<()> {
+fn write(out: &Path, outcomes: &[SplitOutcome], args: &ReproduceOptions) -> Result<()> {
     let each = outcomes.iter().map(|o| {
         vec![
             o.set.to_owned(),
@@ -306,7 +306,7 @@ fn write(out: &Path, outcomes: &[Outcome], args: &Options) -> Result<()> {
         ]
     });
     let columns = ["set", "split", "test log lik.", "RMSE", "first precision / rows", "prior precision"];
-    let every = Table {
+    let every = PageTable {
         heading: "Every split".into(),
         columns: columns.map(String::from).to_vec(),
         rows: each.collect(),

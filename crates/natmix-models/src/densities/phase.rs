@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A turn of all phases changes nothing, so that `const` and a compensating `tec` run along several parallel ridges, cut
-//! off by the bounds. [`Phase::unconstrained`] is what is fitted: the same density over coordinates without bounds.
+//! off by the bounds. [`PhaseDensity::unconstrained`] is what is fitted: the same density over coordinates without bounds.
 //!
 //! ```
 //! use natmix::target::Target;
@@ -47,14 +47,14 @@ struct Reading {
 /// Electron content and phase offset given noisy phases, prior times likelihood with all constants.
 /// See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Phase {
+pub struct PhaseDensity {
     readings: Vec<Reading>,
     noise_variance: f64,
     tec: [f64; 2],
     offset: [f64; 2],
 }
 
-impl Phase {
+impl PhaseDensity {
     /// The posterior after reading `cos` and `sin` at `frequencies` (in hertz), with noise of variance `noise_variance`
     /// on each, when `tec` and the offset `const` are uniform between two bounds each.
     pub fn new(
@@ -124,7 +124,7 @@ impl Phase {
     }
 }
 
-impl Target for Phase {
+impl Target for PhaseDensity {
     fn dim(&self) -> usize {
         2
     }
@@ -142,12 +142,12 @@ mod tests {
     use crate::densities::derivatives::{Uniform, check_derivatives};
     use natmix::target::log_p_at;
 
-    fn phase() -> Phase {
+    fn phase() -> PhaseDensity {
         let mut uniform = Uniform(8);
         let frequencies: Vec<f64> = (0..24).map(|i| 121e6 + 2e6 * f64::from(i)).collect();
         let mut readings = || (0..24).map(|_| 1.5 * uniform.next()).collect::<Vec<f64>>();
         let (cos, sin) = (readings(), readings());
-        Phase::new(&frequencies, &cos, &sin, 0.5, [-100.0, 100.0], [-3.0, 3.0]).unwrap()
+        PhaseDensity::new(&frequencies, &cos, &sin, 0.5, [-100.0, 100.0], [-3.0, 3.0]).unwrap()
     }
 
     #[test]
@@ -183,8 +183,9 @@ mod tests {
 
     #[test]
     fn bad_input_is_refused() {
-        let make = |f: &[f64], cos: &[f64], v: f64, tec: [f64; 2]| Phase::new(f, cos, &[0.0], v, tec, [-3.0, 3.0]);
-        let message = |result: Result<Phase, Error>| result.unwrap_err().to_string();
+        let make =
+            |f: &[f64], cos: &[f64], v: f64, tec: [f64; 2]| PhaseDensity::new(f, cos, &[0.0], v, tec, [-3.0, 3.0]);
+        let message = |result: Result<PhaseDensity, Error>| result.unwrap_err().to_string();
         let wide = [-1.0, 1.0];
         assert!(make(&[1e8], &[1.0], 0.5, wide).is_ok());
         assert!(message(make(&[], &[], 0.5, wide)).contains("frequencies are empty"));

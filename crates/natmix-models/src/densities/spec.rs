@@ -24,7 +24,7 @@
 //! assert_eq!(spec.target().unwrap().dim(), 3);
 //! ```
 
-use super::{BetaBinomial, DoubleBanana, Funnel, Phase, PlanarRobot, StudentMixture, check};
+use super::{BetaBinomial, DoubleBanana, Funnel, PhaseDensity, PlanarRobot, StudentMixture, check};
 use natmix::Error;
 use natmix::family::{Covariances, Mixture};
 use natmix::target::Target;
@@ -86,7 +86,7 @@ pub struct PhaseBounds {
 /// Which density, with its numbers as the file gives them; [`Spec::target`] checks them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Kind {
+pub enum DensityKind {
     /// A mixture of Gaussians.
     GaussianMixture {
         /// Weights of the components, of sum one.
@@ -140,7 +140,7 @@ pub enum Kind {
         /// Cases among them.
         cases: Vec<f64>,
     },
-    /// A [`Phase`], over coordinates without bounds.
+    /// A [`PhaseDensity`], over coordinates without bounds.
     Phase {
         /// Frequencies in hertz.
         frequencies: Vec<f64>,
@@ -163,7 +163,7 @@ pub struct Spec {
     /// The logarithm of the density's integral, where it is known.
     pub log_evidence: Option<f64>,
     /// The density.
-    pub kind: Kind,
+    pub kind: DensityKind,
 }
 
 impl Spec {
@@ -201,20 +201,22 @@ impl Spec {
     pub fn target(&self) -> Result<Box<dyn Target + Send>, Error> {
         let dim = self.dim();
         let target: Box<dyn Target + Send> = match &self.kind {
-            Kind::GaussianMixture { weights, means, covariances, variances } => {
+            DensityKind::GaussianMixture { weights, means, covariances, variances } => {
                 Box::new(gaussian_mixture(dim, weights, means, covariances.as_deref(), variances.as_deref())?)
             }
-            Kind::StudentMixture { df, weights, locations, scales } => {
+            DensityKind::StudentMixture { df, weights, locations, scales } => {
                 Box::new(StudentMixture::new(*df, weights, locations, scales)?)
             }
-            Kind::Funnel { sd0 } => Box::new(Funnel::new(dim, *sd0)?),
-            Kind::DoubleBanana { observed, noise_variance } => Box::new(DoubleBanana::new(*observed, *noise_variance)?),
-            Kind::PlanarRobot { prior_sd, goal_sd, goals, combine: Combine::Max } => {
+            DensityKind::Funnel { sd0 } => Box::new(Funnel::new(dim, *sd0)?),
+            DensityKind::DoubleBanana { observed, noise_variance } => {
+                Box::new(DoubleBanana::new(*observed, *noise_variance)?)
+            }
+            DensityKind::PlanarRobot { prior_sd, goal_sd, goals, combine: Combine::Max } => {
                 Box::new(PlanarRobot::new(&prior_sd.expand(dim), *goal_sd, goals)?)
             }
-            Kind::BetaBinomial { at_risk, cases } => Box::new(BetaBinomial::new(at_risk, cases)?),
-            Kind::Phase { frequencies, cos, sin, noise_variance, bounds } => {
-                let phase = Phase::new(frequencies, cos, sin, *noise_variance, bounds.tec, bounds.offset)?;
+            DensityKind::BetaBinomial { at_risk, cases } => Box::new(BetaBinomial::new(at_risk, cases)?),
+            DensityKind::Phase { frequencies, cos, sin, noise_variance, bounds } => {
+                let phase = PhaseDensity::new(frequencies, cos, sin, *noise_variance, bounds.tec, bounds.offset)?;
                 Box::new(phase.unconstrained()?)
             }
         };
@@ -291,7 +293,7 @@ mod tests {
         ] {
             let spec = Spec::from_json(&format!("{{\"dim\": 2, {init}, {fields}}}")).unwrap();
             assert_eq!(spec.init, Init { mean: vec![0.0; 2], sd: vec![1.0, 2.0] });
-            assert_eq!(spec.log_evidence, matches!(spec.kind, Kind::DoubleBanana { .. }).then_some(-1.5));
+            assert_eq!(spec.log_evidence, matches!(spec.kind, DensityKind::DoubleBanana { .. }).then_some(-1.5));
             assert_eq!(spec.target().unwrap().dim(), 2);
         }
     }

@@ -32,11 +32,11 @@ use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, T
 pub struct StudentMixture {
     dim: usize,
     df: f64,
-    components: Vec<Component>,
+    components: Vec<StudentComponent>,
 }
 
 #[derive(Clone, Debug)]
-struct Component {
+struct StudentComponent {
     /// Logarithm of weight times density at the location.
     log_peak: f64,
     location: Vec<f64>,
@@ -46,7 +46,7 @@ struct Component {
 }
 
 /// What one point needs, component after component.
-struct Work<'a> {
+struct StudentWork<'a> {
     shares: &'a mut [f64],
     /// `Q`.
     squares: &'a mut [f64],
@@ -76,12 +76,18 @@ impl StudentMixture {
                 .map(|e| dot(&whitening[e / dim * dim..][..dim], &whitening[e % dim * dim..][..dim]))
                 .collect();
             let log_peak = log_peak + weight.ln() - log_det;
-            components.push(Component { log_peak, location: location.clone(), whitening, precision });
+            components.push(StudentComponent { log_peak, location: location.clone(), whitening, precision });
         }
         Ok(Self { dim, df, components })
     }
 
-    fn at(&self, z: &[f64], grad: Option<&mut [f64]>, hess: Option<&mut Hessian<'_>>, work: &mut Work<'_>) -> f64 {
+    fn at(
+        &self,
+        z: &[f64],
+        grad: Option<&mut [f64]>,
+        hess: Option<&mut Hessian<'_>>,
+        work: &mut StudentWork<'_>,
+    ) -> f64 {
         let (d, power) = (self.dim, self.df + self.dim as f64);
         for (k, component) in self.components.iter().enumerate() {
             let whitened = &mut work.whitened[k * d..(k + 1) * d];
@@ -125,7 +131,7 @@ impl StudentMixture {
     }
 }
 
-impl Component {
+impl StudentComponent {
     fn whiten(&self, z: &[f64], whitened: &mut [f64]) {
         let d = z.len();
         whitened.fill(0.0);
@@ -148,7 +154,7 @@ impl Target for StudentMixture {
         let (squares, rest) = rest.split_at_mut(k);
         let (whitened, rest) = rest.split_at_mut(k * d);
         let (component_grads, grad) = rest.split_at_mut(k * d);
-        let mut work = Work { shares, squares, whitened, component_grads, grad };
+        let mut work = StudentWork { shares, squares, whitened, component_grads, grad };
         let result = eval_points(d, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess, &mut work)));
         scratch.give(buffer);
         result

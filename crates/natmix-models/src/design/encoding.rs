@@ -22,7 +22,7 @@ pub struct Encoding {
     /// The features in the order of their coefficients.
     pub features: Vec<Feature>,
     /// The column that is explained.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<OutcomeColumn>,
     /// Column added to the linear predictor.
     pub offset: Option<String>,
     /// Column whose logarithm is added to the linear predictor.
@@ -64,7 +64,7 @@ pub enum Coding {
 /// The column that is explained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outcome {
+pub struct OutcomeColumn {
     /// Name of the column.
     pub column: String,
     /// Its levels, if it is categorical: the outcome is then the index of the level.
@@ -134,7 +134,7 @@ impl Encoding {
                 }
                 (_, standardize) => columns.centre_and_scale(j, standardize, options.intercept)?,
             };
-            outcome = Some(Outcome { column: name.clone(), levels, centre, scale });
+            outcome = Some(OutcomeColumn { column: name.clone(), levels, centre, scale });
         }
         let encoding = Encoding {
             intercept: options.intercept,
@@ -255,8 +255,8 @@ impl Encoding {
                 ));
             }
         }
-        let fine = |o: &Outcome| sane(o.centre, o.scale) && o.levels.as_deref().is_none_or(distinct);
-        if let Some(Outcome { column, .. }) = self.outcome.as_ref().filter(|outcome| !fine(outcome)) {
+        let fine = |o: &OutcomeColumn| sane(o.centre, o.scale) && o.levels.as_deref().is_none_or(distinct);
+        if let Some(OutcomeColumn { column, .. }) = self.outcome.as_ref().filter(|outcome| !fine(outcome)) {
             return bad(format!("outcome `{}` has impossible levels, centre or scale", shown(column.as_bytes())));
         }
         let special = [&self.offset, &self.exposure, &self.weights].into_iter().flatten();

@@ -1,6 +1,6 @@
 //! Whether an outcome is what a model explains.
 
-use super::encoding::Outcome;
+use super::encoding::OutcomeColumn;
 use crate::error::{DataError, Place};
 use crate::table::Origin;
 
@@ -25,15 +25,20 @@ pub enum OutcomeKind {
 /// `about` says what column it is and whether it has levels; `origin` where the values came from, for messages.
 ///
 /// ```
-/// use natmix_models::design::{Outcome, OutcomeKind, check_outcome};
+/// use natmix_models::design::{OutcomeColumn, OutcomeKind, check_outcome};
 /// use natmix_models::table::Origin;
-/// let about = Outcome { column: "sick".into(), levels: None, centre: 0.0, scale: 1.0 };
+/// let about = OutcomeColumn { column: "sick".into(), levels: None, centre: 0.0, scale: 1.0 };
 /// let check = |kind, values: &[f64]| check_outcome(kind, values, &about, &Origin::label("a.csv"));
 /// assert_eq!(check(OutcomeKind::Softmax, &[0.0, 2.0, 1.0]).unwrap(), 3);
 /// let message = check(OutcomeKind::Poisson, &[4.0, -1.0]).unwrap_err().to_string();
 /// assert_eq!(message, "a.csv: row 2, column `sick`: -1 is no count, as a Poisson regression needs (0, 1, 2, ...)");
 /// ```
-pub fn check_outcome(kind: OutcomeKind, outcome: &[f64], about: &Outcome, origin: &Origin) -> Result<usize, DataError> {
+pub fn check_outcome(
+    kind: OutcomeKind,
+    outcome: &[f64],
+    about: &OutcomeColumn,
+    origin: &Origin,
+) -> Result<usize, DataError> {
     let mut check = OutcomeCheck::new(kind, about);
     check.add(outcome, origin);
     check.finish(origin)
@@ -42,7 +47,7 @@ pub fn check_outcome(kind: OutcomeKind, outcome: &[f64], about: &Outcome, origin
 /// [`check_outcome`] for values that come in pieces.
 pub(crate) struct OutcomeCheck<'a> {
     kind: OutcomeKind,
-    about: &'a Outcome,
+    about: &'a OutcomeColumn,
     rows: usize,
     first: f64,
     varies: bool,
@@ -54,7 +59,7 @@ pub(crate) struct OutcomeCheck<'a> {
 }
 
 impl<'a> OutcomeCheck<'a> {
-    pub fn new(kind: OutcomeKind, about: &'a Outcome) -> Self {
+    pub fn new(kind: OutcomeKind, about: &'a OutcomeColumn) -> Self {
         let (rows, first, varies, not_finite, misfit) = (0, f64::NAN, false, None, None);
         OutcomeCheck { kind, about, rows, first, varies, not_finite, misfit, seen: Vec::new() }
     }

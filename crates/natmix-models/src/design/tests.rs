@@ -198,7 +198,7 @@ fn a_damaged_encoding_is_refused() {
 
 #[test]
 fn outcomes_are_checked_by_kind() {
-    let about = |levels: Option<&[&str]>| Outcome {
+    let about = |levels: Option<&[&str]>| OutcomeColumn {
         column: "y".into(),
         levels: levels.map(|levels| levels.iter().map(|level| level.to_string()).collect()),
         centre: 0.0,

@@ -1,13 +1,13 @@
 //! Logistic terms of a block of rows, written so that loops become vector code.
 
-use crate::observations::Block;
+use crate::observations::RowBlock;
 use pulp::{Simd, WithSimd};
 
 /// Factors `1 + exp(-|eta|) <= 2` that are multiplied before one logarithm is taken.
 const PRODUCT: usize = 64;
 
 /// [`bernoulli`] compiled for the widest vectors at hand.
-pub(super) struct Bernoulli<'a, 'b>(pub &'a mut [f64], pub &'a mut [f64], pub &'a Block<'b>);
+pub(super) struct Bernoulli<'a, 'b>(pub &'a mut [f64], pub &'a mut [f64], pub &'a RowBlock<'b>);
 
 impl WithSimd for Bernoulli<'_, '_> {
     type Output = f64;
@@ -19,7 +19,7 @@ impl WithSimd for Bernoulli<'_, '_> {
 
 /// `sum_r u_r (y eta - log(1 + exp eta))`, slopes `y - sigmoid(eta)` and curvatures `sigmoid (1 - sigmoid)`.
 #[inline(always)]
-fn bernoulli(eta: &mut [f64], curv: &mut [f64], rows: &Block<'_>) -> f64 {
+fn bernoulli(eta: &mut [f64], curv: &mut [f64], rows: &RowBlock<'_>) -> f64 {
     let mut value = 0.0;
     let mut small = [0.0; PRODUCT];
     for (block, eta) in eta.chunks_mut(PRODUCT).enumerate() {

@@ -8,7 +8,7 @@ use natmix::target::CurvatureShape;
 
 /// Some rows, with the numbers that go with them.
 #[derive(Clone, Copy, Debug)]
-pub struct Block<'a> {
+pub struct RowBlock<'a> {
     /// The features, row after row.
     pub x: &'a [f64],
     /// Number of features.
@@ -21,7 +21,7 @@ pub struct Block<'a> {
     pub weights: Option<&'a [f64]>,
 }
 
-impl Block<'_> {
+impl RowBlock<'_> {
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.outcome.len()

@@ -6,7 +6,7 @@
 //! use natmix::target::TargetError;
 //! use natmix::target::log_p_at;
 //! use natmix_models::glm::{Glm, Likelihood};
-//! use natmix_models::observations::{Dataset, Observations, RowSource, Stored};
+//! use natmix_models::observations::{Dataset, Observations, RowSource, StoredRows};
 //!
 //! /// Records of a feature and an outcome that are worked out instead of kept.
 //! #[derive(Debug)]
@@ -19,7 +19,7 @@
 //!         Ok(())
 //!     }
 //! }
-//! let stored = Stored::new(Alternating, 500, vec!["x".into()]).unwrap();
+//! let stored = StoredRows::new(Alternating, 500, vec!["x".into()]).unwrap();
 //! let model = Glm::from_data(Likelihood::Bernoulli, stored, &[1.0]).unwrap();
 //! let x = (0..500).map(|i| i as f64 * 0.01).collect();
 //! let table = Observations::new(x, 1, (0..500).map(|i| (i % 2) as f64).collect()).unwrap();
@@ -27,7 +27,7 @@
 //! assert_eq!(log_p_at(&model, &[0.3]).unwrap(), log_p_at(&same, &[0.3]).unwrap());
 //! ```
 
-use super::{BLOCK, Block, Gathered, Observations, scale_of};
+use super::{BLOCK, Gathered, Observations, RowBlock, scale_of};
 use natmix::Error;
 use natmix::Scratch;
 use natmix::target::{Rows, TargetError};
@@ -50,12 +50,12 @@ pub enum Dataset {
     /// In memory.
     Memory(Observations),
     /// Elsewhere.
-    Stored(Stored),
+    Stored(StoredRows),
 }
 
 /// A [`RowSource`] with what must be known about its rows.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredRows {
     source: Arc<dyn RowSource>,
     rows: usize,
     names: Vec<String>,
@@ -63,7 +63,7 @@ pub struct Stored {
     weights: bool,
 }
 
-impl Stored {
+impl StoredRows {
     /// `rows` records with features of these names. Whoever wrote the records has checked them: that all numbers are
     /// finite, weights not negative, and outcomes such that the model explains them.
     pub fn new(source: impl RowSource + 'static, rows: usize, names: Vec<String>) -> Result<Self, Error> {
@@ -99,7 +99,7 @@ impl Stored {
         &self,
         rows: Rows<'_>,
         scratch: &mut Scratch,
-        mut each: impl FnMut(Block<'_>, &mut Scratch),
+        mut each: impl FnMut(RowBlock<'_>, &mut Scratch),
     ) -> Result<(), TargetError> {
         let width = self.width();
         let mut gathered = Gathered::new(self.names.len(), self.offset, self.weights, scratch);
@@ -205,7 +205,7 @@ impl Dataset {
         &self,
         rows: Rows<'_>,
         scratch: &mut Scratch,
-        each: impl FnMut(Block<'_>, &mut Scratch),
+        each: impl FnMut(RowBlock<'_>, &mut Scratch),
     ) -> Result<(), TargetError> {
         match self {
             Dataset::Memory(table) => {
@@ -223,8 +223,8 @@ impl From<Observations> for Dataset {
     }
 }
 
-impl From<Stored> for Dataset {
-    fn from(stored: Stored) -> Self {
+impl From<StoredRows> for Dataset {
+    fn from(stored: StoredRows) -> Self {
         Dataset::Stored(stored)
     }
 }
@@ -255,7 +255,8 @@ mod tests {
         let table = table.with_weights((0..rows).map(|r| (r % 4) as f64).collect()).unwrap();
         let record = |r: usize| [number(2 * r), number(2 * r + 1), number(r), 0.1 * r as f64, (r % 4) as f64];
         let source = Failing((0..rows).flat_map(record).collect(), 5, failing);
-        let stored = Stored::new(source, rows, vec!["x0".into(), "x1".into()]).unwrap().with_offset().with_weights();
+        let stored =
+            StoredRows::new(source, rows, vec!["x0".into(), "x1".into()]).unwrap().with_offset().with_weights();
         (table.into(), stored.into())
     }
 
@@ -296,6 +297,6 @@ mod tests {
             assert_eq!(result.unwrap_err().to_string(), "the disk is gone");
         }
         assert!(stored.take(&[3 * READ - 1]).unwrap_err().to_string().contains("the disk is gone"));
-        assert!(Stored::new(Failing(vec![], 1, 0), 0, vec!["x".into()]).is_err());
+        assert!(StoredRows::new(Failing(vec![], 1, 0), 0, vec!["x".into()]).is_err());
     }
 }

@@ -1,10 +1,10 @@
 //! Tables larger than memory: one pass to check and measure the file, then blocks of rows as often as wanted.
 
-use super::moments::{Moments, Summary};
-use super::rows::{Kind, Levels, RowReader};
+use super::moments::{ColumnMoments, Summary};
+use super::rows::{ColumnKind, Levels, RowReader};
 use super::{Origin, Table, kinds, reserve};
 use crate::error::DataError;
-use crate::source::Source;
+use crate::source::DataSource;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub struct TableFile {
 impl TableFile {
     /// Reads the file once from start to end: every check of [`Table::read`], the levels, and the means and spreads.
     pub fn open(path: &Path, categorical: &[String]) -> Result<TableFile, DataError> {
-        let source = Source::open(path)?;
+        let source = DataSource::open(path)?;
         if source.size.is_none() {
             let problem = "this is a pipe, which cannot be read more than once (save it to a file first)".into();
             return Err(DataError::BadFile { file: path.into(), problem });
@@ -45,7 +45,7 @@ impl TableFile {
         let mut reader = RowReader::open(path, source, |names| kinds(path, names, categorical))?;
         let width = reader.width();
         let mut block = Vec::with_capacity(width * PASS_ROWS.min((1 << 24) / width).max(1));
-        let mut moments = Moments::new(width);
+        let mut moments = ColumnMoments::new(width);
         while reader.read_row(&mut block)? {
             if block.len() + width > block.capacity() {
                 moments.add(&block);
@@ -97,12 +97,12 @@ impl TableFile {
                 return Err(self.changed("its header is another one".into()));
             }
             let kind = |column| match self.levels.get(&column) {
-                Some(levels) => Kind::Category(Levels::fixed(levels)),
-                None => Kind::Number,
+                Some(levels) => ColumnKind::Category(Levels::fixed(levels)),
+                None => ColumnKind::Number,
             };
             Ok((0..names.len()).map(kind).collect())
         };
-        let reader = RowReader::open(&self.path, Source::open(&self.path)?, kinds)?;
+        let reader = RowReader::open(&self.path, DataSource::open(&self.path)?, kinds)?;
         Ok(Chunks { file: self.clone(), reader, rows, done: false })
     }
 

@@ -8,7 +8,7 @@ const BLOCK_ROWS: usize = 1024;
 
 /// What is known about the columns after some rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Moments {
+pub(crate) struct ColumnMoments {
     columns: usize,
     rows: usize,
     mean: Vec<f64>,
@@ -28,9 +28,9 @@ pub(crate) struct Summary {
     pub max: f64,
 }
 
-impl Moments {
+impl ColumnMoments {
     pub fn new(columns: usize) -> Self {
-        Moments {
+        ColumnMoments {
             columns,
             rows: 0,
             mean: vec![0.0; columns],
@@ -108,9 +108,9 @@ mod tests {
     #[test]
     fn pieces_give_the_same_bits_as_the_whole() {
         let values: Vec<f64> = (0..3 * 5000).map(|i| (i as f64 * 0.7).sin() + 1e6).collect();
-        let mut whole = Moments::new(3);
+        let mut whole = ColumnMoments::new(3);
         whole.add(&values);
-        let mut pieces = Moments::new(3);
+        let mut pieces = ColumnMoments::new(3);
         values.chunks(3 * 777).for_each(|piece| pieces.add(piece));
         assert_eq!(whole.finish(), pieces.finish());
     }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_large_mean_does_not_hide_the_spread() {
         let values: Vec<f64> = (0..10_000).map(|i| 1e9 + f64::from(i % 2)).collect();
-        let mut moments = Moments::new(1);
+        let mut moments = ColumnMoments::new(1);
         moments.add(&values);
         let got = moments.finish()[0];
         assert!((got.mean - (1e9 + 0.5)).abs() < 1e-5, "{got:?}");

@@ -4,7 +4,7 @@
 //! ends. A quote opens a quoted field only at the start of the field; elsewhere it is a character like any other.
 
 use crate::error::DataError;
-use crate::source::{Source, read_error};
+use crate::source::{DataSource, read_error};
 use memchr::memchr2;
 use std::io::Read;
 use std::ops::Range;
@@ -43,36 +43,36 @@ impl Fields {
 }
 
 /// One record, without its line end.
-pub(crate) enum Record<'a> {
+pub(crate) enum TableRecord<'a> {
     /// No quotes in it: the fields are what stands between commas.
     Plain(&'a [u8]),
     /// Taken apart.
     Quoted(&'a Fields),
 }
 
-impl Record<'_> {
+impl TableRecord<'_> {
     pub fn is_blank(&self) -> bool {
-        matches!(self, Record::Plain(text) if text.trim_ascii().is_empty())
+        matches!(self, TableRecord::Plain(text) if text.trim_ascii().is_empty())
     }
 
     pub fn field_count(&self) -> usize {
         match self {
-            Record::Plain(text) => memchr::memchr_iter(b',', text).count() + 1,
-            Record::Quoted(fields) => fields.len(),
+            TableRecord::Plain(text) => memchr::memchr_iter(b',', text).count() + 1,
+            TableRecord::Quoted(fields) => fields.len(),
         }
     }
 
     /// Calls `visit` with every field in order.
     pub fn for_each(&self, visit: impl FnMut(&[u8])) {
         match self {
-            Record::Plain(text) => text.split(|byte| *byte == b',').for_each(visit),
-            Record::Quoted(fields) => fields.iter().for_each(visit),
+            TableRecord::Plain(text) => text.split(|byte| *byte == b',').for_each(visit),
+            TableRecord::Quoted(fields) => fields.iter().for_each(visit),
         }
     }
 }
 
 /// What a look at the buffer found.
-enum Found {
+enum FoundRecord {
     /// A record without quotes: its length, and that with the line end.
     Plain { length: usize, used: usize },
     /// A record with quotes, now in `fields`: its length with the line end, and the line ends in it.
@@ -88,7 +88,7 @@ enum Found {
 /// The records of a stream.
 pub(crate) struct Records {
     file: PathBuf,
-    source: Source,
+    source: DataSource,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -101,7 +101,7 @@ pub(crate) struct Records {
 
 impl Records {
     /// Starts at the first byte after a byte order mark; refuses what is plainly something else than CSV.
-    pub fn new(file: &Path, source: Source) -> Result<Self, DataError> {
+    pub fn new(file: &Path, source: DataSource) -> Result<Self, DataError> {
         let mut records = Records {
             file: file.into(),
             source,
@@ -147,7 +147,7 @@ impl Records {
                 return Ok(false);
             }
             let problem = match find_record(rest, self.at_end, &mut self.fields) {
-                Found::Plain { length, used } => {
+                FoundRecord::Plain { length, used } => {
                     let text = &rest[..length];
                     let text = text.strip_suffix(b"\r").unwrap_or(text);
                     self.record = Some(self.start..self.start + text.len());
@@ -155,33 +155,33 @@ impl Records {
                     self.next_line += 1;
                     return Ok(true);
                 }
-                Found::Quoted { used, lines } => {
+                FoundRecord::Quoted { used, lines } => {
                     self.record = None;
                     self.start += used;
                     self.next_line += lines;
                     return Ok(true);
                 }
-                Found::Unfinished if rest.len() < LONGEST_RECORD => {
+                FoundRecord::Unfinished if rest.len() < LONGEST_RECORD => {
                     self.fill()?;
                     continue;
                 }
-                Found::Unfinished => {
+                FoundRecord::Unfinished => {
                     "there is no end within 16 MiB (is a double quote never closed, or is this not a CSV file?)"
                 }
-                Found::TextAfterQuote => {
+                FoundRecord::TextAfterQuote => {
                     "text follows a closing double quote (a double quote inside quoted text must be doubled: \"\")"
                 }
-                Found::OpenQuote => "a double quote is opened, but never closed (close it, or remove it)",
+                FoundRecord::OpenQuote => "a double quote is opened, but never closed (close it, or remove it)",
             };
             return Err(DataError::Quotes { file: self.file.clone(), line: self.line, problem: problem.into() });
         }
     }
 
     /// The record that `advance` went to.
-    pub fn record(&self) -> Record<'_> {
+    pub fn record(&self) -> TableRecord<'_> {
         match &self.record {
-            Some(range) => Record::Plain(&self.buffer[range.clone()]),
-            None => Record::Quoted(&self.fields),
+            Some(range) => TableRecord::Plain(&self.buffer[range.clone()]),
+            None => TableRecord::Quoted(&self.fields),
         }
     }
 
@@ -215,66 +215,66 @@ impl Records {
 
 /// Looks for the end of the record at the start of `text`, which is all that is left if `last`.
 #[inline]
-fn find_record(text: &[u8], last: bool, fields: &mut Fields) -> Found {
+fn find_record(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
     match memchr2(b'\n', b'"', text) {
-        Some(length) if text[length] == b'\n' => Found::Plain { length, used: length + 1 },
+        Some(length) if text[length] == b'\n' => FoundRecord::Plain { length, used: length + 1 },
         Some(_) => find_quoted(text, last, fields),
-        None if last => Found::Plain { length: text.len(), used: text.len() },
-        None => Found::Unfinished,
+        None if last => FoundRecord::Plain { length: text.len(), used: text.len() },
+        None => FoundRecord::Unfinished,
     }
 }
 
-fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> Found {
+fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
     #[derive(PartialEq)]
-    enum State {
+    enum QuoteState {
         Start,
         Plain,
         InQuotes,
         AfterQuote,
     }
     fields.clear();
-    let (mut state, mut lines) = (State::Start, 1);
+    let (mut state, mut lines) = (QuoteState::Start, 1);
     let mut at = 0;
     while at < text.len() {
         let byte = text[at];
         at += 1;
         match (&state, byte) {
-            (State::InQuotes, b'"') => state = State::AfterQuote,
-            (State::InQuotes, _) => {
+            (QuoteState::InQuotes, b'"') => state = QuoteState::AfterQuote,
+            (QuoteState::InQuotes, _) => {
                 lines += u64::from(byte == b'\n');
                 fields.bytes.push(byte);
             }
             // A doubled quote: what looked like the closing one stands for a quote in the text.
-            (State::AfterQuote, b'"') if text[at - 2] == b'"' => {
+            (QuoteState::AfterQuote, b'"') if text[at - 2] == b'"' => {
                 fields.bytes.push(b'"');
-                state = State::InQuotes;
+                state = QuoteState::InQuotes;
             }
             (_, b',') => {
                 fields.end_field();
-                state = State::Start;
+                state = QuoteState::Start;
             }
             (_, b'\n') => {
-                if state == State::Plain && fields.bytes.last() == Some(&b'\r') {
+                if state == QuoteState::Plain && fields.bytes.last() == Some(&b'\r') {
                     fields.bytes.pop();
                 }
                 fields.end_field();
-                return Found::Quoted { used: at, lines };
+                return FoundRecord::Quoted { used: at, lines };
             }
-            (State::Start | State::AfterQuote, b' ' | b'\t' | b'\r') => {}
-            (State::AfterQuote, _) => return Found::TextAfterQuote,
-            (State::Start, b'"') => state = State::InQuotes,
-            (State::Start | State::Plain, _) => {
+            (QuoteState::Start | QuoteState::AfterQuote, b' ' | b'\t' | b'\r') => {}
+            (QuoteState::AfterQuote, _) => return FoundRecord::TextAfterQuote,
+            (QuoteState::Start, b'"') => state = QuoteState::InQuotes,
+            (QuoteState::Start | QuoteState::Plain, _) => {
                 fields.bytes.push(byte);
-                state = State::Plain;
+                state = QuoteState::Plain;
             }
         }
     }
     match (last, state) {
-        (false, _) => Found::Unfinished,
-        (true, State::InQuotes) => Found::OpenQuote,
+        (false, _) => FoundRecord::Unfinished,
+        (true, QuoteState::InQuotes) => FoundRecord::OpenQuote,
         (true, _) => {
             fields.end_field();
-            Found::Quoted { used: at, lines }
+            FoundRecord::Quoted { used: at, lines }
         }
     }
 }
@@ -298,7 +298,7 @@ mod tests {
     type Seen = Vec<(u64, Vec<String>)>;
 
     fn records(reader: impl Read + Send + 'static) -> Result<Seen, DataError> {
-        let source = Source { reader: Box::new(reader), compressed: false, size: None };
+        let source = DataSource { reader: Box::new(reader), compressed: false, size: None };
         let mut records = Records::new(Path::new("a.csv"), source)?;
         let mut all = Vec::new();
         while records.advance()? {

@@ -1,9 +1,9 @@
 //! From records to rows of numbers: header, kinds of columns, levels, missing values.
 
 use super::number;
-use super::records::{Record, Records};
+use super::records::{Records, TableRecord};
 use crate::error::{DataError, MissingValues, Names, Place, shown};
-use crate::source::Source;
+use crate::source::DataSource;
 use memchr::memchr;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const MOST_LEVELS: usize = 10_000;
 
 /// What becomes of a column of the file.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     Number,
     Category(Levels),
     /// Not looked at.
@@ -67,9 +67,9 @@ impl Levels {
 
 /// A column of the file.
 #[derive(Debug)]
-struct Column {
+struct TableColumn {
     name: String,
-    kind: Kind,
+    kind: ColumnKind,
     missing: u64,
 }
 
@@ -95,7 +95,7 @@ enum Trouble {
 pub(crate) struct RowReader {
     file: PathBuf,
     records: Records,
-    columns: Vec<Column>,
+    columns: Vec<TableColumn>,
     width: usize,
     rows: u64,
     one_line_a_row: bool,
@@ -105,15 +105,15 @@ pub(crate) struct RowReader {
 
 impl RowReader {
     /// Reads the header; `choose` says by the names of the columns what becomes of each.
-    pub fn open<F>(path: &Path, source: Source, choose: F) -> Result<Self, DataError>
+    pub fn open<F>(path: &Path, source: DataSource, choose: F) -> Result<Self, DataError>
     where
-        F: FnOnce(&[String]) -> Result<Vec<Kind>, DataError>,
+        F: FnOnce(&[String]) -> Result<Vec<ColumnKind>, DataError>,
     {
         let mut records = Records::new(path, source)?;
         let names = read_header(path, &mut records)?;
         let kinds = choose(&names)?;
-        let width = kinds.iter().filter(|kind| !matches!(kind, Kind::Skip)).count();
-        let columns = names.into_iter().zip(kinds).map(|(name, kind)| Column { name, kind, missing: 0 }).collect();
+        let width = kinds.iter().filter(|kind| !matches!(kind, ColumnKind::Skip)).count();
+        let columns = names.into_iter().zip(kinds).map(|(name, kind)| TableColumn { name, kind, missing: 0 }).collect();
         Ok(RowReader {
             file: path.into(),
             records,
@@ -143,7 +143,7 @@ impl RowReader {
 
     /// Names of the columns that are kept, in their order.
     pub fn names(&self) -> Vec<String> {
-        self.columns.iter().filter(|c| !matches!(c.kind, Kind::Skip)).map(|c| c.name.clone()).collect()
+        self.columns.iter().filter(|c| !matches!(c.kind, ColumnKind::Skip)).map(|c| c.name.clone()).collect()
     }
 
     /// Whether row r has started at line r + 1 up to here.
@@ -168,8 +168,8 @@ impl RowReader {
             let place = Place { row: self.rows, line: Some(line) };
             let mut sink = Sink { out, place, first_missing: &mut self.first_missing };
             let outcome = match &record {
-                Record::Plain(text) => plain_row(text, &mut self.columns, &mut sink),
-                Record::Quoted(fields) => field_row(fields.iter(), &mut self.columns, &mut sink),
+                TableRecord::Plain(text) => plain_row(text, &mut self.columns, &mut sink),
+                TableRecord::Quoted(fields) => field_row(fields.iter(), &mut self.columns, &mut sink),
             };
             return match outcome {
                 Ok(()) => Ok(true),
@@ -195,9 +195,9 @@ impl RowReader {
 
     /// Sorts the levels of every categorical column; the result is by position among the kept columns.
     pub fn sorted_levels(&self) -> BTreeMap<usize, (Vec<String>, Vec<f64>)> {
-        let kept = self.columns.iter().filter(|c| !matches!(c.kind, Kind::Skip)).enumerate();
+        let kept = self.columns.iter().filter(|c| !matches!(c.kind, ColumnKind::Skip)).enumerate();
         kept.filter_map(|(i, column)| match &column.kind {
-            Kind::Category(levels) => Some((i, levels.sorted())),
+            ColumnKind::Category(levels) => Some((i, levels.sorted())),
             _ => None,
         })
         .collect()
@@ -224,7 +224,7 @@ impl RowReader {
             Trouble::NotUtf8 => DataError::NotUtf8 { file, line: place.line.unwrap_or(0), position: column + 1, value },
             Trouble::UnknownLevel => {
                 let known = match &self.columns[column].kind {
-                    Kind::Category(levels) => levels.names.clone(),
+                    ColumnKind::Category(levels) => levels.names.clone(),
                     _ => Vec::new(),
                 };
                 DataError::UnknownLevel { file, place, column: name, value, known: Names(known) }
@@ -244,8 +244,8 @@ struct Sink<'a> {
 
 impl Sink<'_> {
     /// Any field but a plain number.
-    fn field(&mut self, field: &[u8], position: usize, column: &mut Column) -> Result<(), Trouble> {
-        if matches!(column.kind, Kind::Skip) {
+    fn field(&mut self, field: &[u8], position: usize, column: &mut TableColumn) -> Result<(), Trouble> {
+        if matches!(column.kind, ColumnKind::Skip) {
             return Ok(());
         }
         let value = if number::is_missing(field) {
@@ -255,7 +255,7 @@ impl Sink<'_> {
             f64::NAN
         } else {
             match &mut column.kind {
-                Kind::Category(levels) => levels.find(field)?,
+                ColumnKind::Category(levels) => levels.find(field)?,
                 _ => match number::parse(field).ok_or(Trouble::NotANumber)? {
                     value if value.is_infinite() => return Err(Trouble::Infinite),
                     // Spellings of NaN with a sign are no words for a missing value.
@@ -269,11 +269,11 @@ impl Sink<'_> {
     }
 }
 
-fn plain_row(text: &[u8], columns: &mut [Column], sink: &mut Sink) -> Result<(), (usize, Trouble)> {
+fn plain_row(text: &[u8], columns: &mut [TableColumn], sink: &mut Sink) -> Result<(), (usize, Trouble)> {
     let last = columns.len() - 1;
     let mut rest = text;
     for (position, column) in columns.iter_mut().enumerate() {
-        let quick = if let Kind::Number = column.kind { number::leading(rest) } else { None };
+        let quick = if let ColumnKind::Number = column.kind { number::leading(rest) } else { None };
         let length = match quick {
             Some((value, length)) if matches!(rest.get(length), None | Some(b',')) => {
                 sink.out.push(value);
@@ -296,7 +296,7 @@ fn plain_row(text: &[u8], columns: &mut [Column], sink: &mut Sink) -> Result<(),
 
 fn field_row<'a>(
     mut fields: impl Iterator<Item = &'a [u8]>,
-    columns: &mut [Column],
+    columns: &mut [TableColumn],
     sink: &mut Sink,
 ) -> Result<(), (usize, Trouble)> {
     for (position, column) in columns.iter_mut().enumerate() {
@@ -317,7 +317,7 @@ fn read_header(path: &Path, records: &mut Records) -> Result<Vec<String>, DataEr
         }
     }
     let record = records.record();
-    if let Record::Plain(text) = &record {
+    if let TableRecord::Plain(text) = &record {
         let separator = if record.field_count() > 1 { None } else { memchr::memchr2(b';', b'\t', text) };
         let problem = match separator {
             _ if memchr(b'\r', text).is_some() => {

@@ -4,12 +4,12 @@
 //! out the columns `v`; diagonals need only squares, which are one matrix product a layer.
 
 use super::Mlp;
-use crate::likelihood::{Likelihood, RowsOf};
+use crate::likelihood::{NetworkLikelihood, RowsOf};
 use crate::pass::{Pass, row_gradient};
 use natmix::Scratch;
 use natmix::matrix::product_bt;
 use natmix::target::{Curvature, CurvatureShape, CurvatureSums};
-use natmix_models::observations::Block;
+use natmix_models::observations::RowBlock;
 
 impl Mlp {
     /// Adds the curvature at point `i` to every sum, from a pass that went forward there.
@@ -18,7 +18,7 @@ impl Mlp {
         request: &mut CurvatureSums<'_>,
         pass: &mut Pass<'_, f64>,
         z: &[f64],
-        (i, block): (usize, Block<'_>),
+        (i, block): (usize, RowBlock<'_>),
         scale: f64,
         scratch: &mut Scratch,
     ) {
@@ -59,7 +59,7 @@ impl Mlp {
                 }
             }
         }
-        if likelihood == Likelihood::Gaussian && kind == Curvature::GaussNewton {
+        if likelihood == NetworkLikelihood::Gaussian && kind == Curvature::GaussNewton {
             // The Fisher information of the logarithm of the noise is 2 a row.
             let at = if shape == CurvatureShape::Full { noise_at * (d + 1) } else { noise_at };
             sum[at] += 2.0 * scale * block.total_weight();

@@ -1,28 +1,28 @@
 //! Derivatives of every likelihood and activation, against differences and against plain loops over examples.
 
 use super::*;
-use crate::{Activation, Likelihood};
+use crate::{Activation, NetworkLikelihood};
 use natmix::target::CurvatureSums;
 use natmix::target::log_p_at;
 use natmix::testing::{CheckOptions, check_target};
 
-const LIKELIHOODS: [Likelihood; 3] =
-    [Likelihood::Bernoulli, Likelihood::Categorical { classes: 3 }, Likelihood::Gaussian];
+const LIKELIHOODS: [NetworkLikelihood; 3] =
+    [NetworkLikelihood::Bernoulli, NetworkLikelihood::Categorical { classes: 3 }, NetworkLikelihood::Gaussian];
 
-fn outcome(likelihood: Likelihood, row: usize) -> f64 {
+fn outcome(likelihood: NetworkLikelihood, row: usize) -> f64 {
     match likelihood {
-        Likelihood::Bernoulli => f64::from(u8::from(row % 3 == 1)),
-        Likelihood::Categorical { classes } => (row * row % classes) as f64,
-        Likelihood::Gaussian => (1.3 * row as f64).cos(),
+        NetworkLikelihood::Bernoulli => f64::from(u8::from(row % 3 == 1)),
+        NetworkLikelihood::Categorical { classes } => (row * row % classes) as f64,
+        NetworkLikelihood::Gaussian => (1.3 * row as f64).cos(),
     }
 }
 
-fn table(likelihood: Likelihood, rows: usize) -> Observations {
+fn table(likelihood: NetworkLikelihood, rows: usize) -> Observations {
     let x = (0..2 * rows).map(|i| (1.7 * i as f64).sin()).collect();
     Observations::new(x, 2, (0..rows).map(|r| outcome(likelihood, r)).collect()).unwrap()
 }
 
-fn model(likelihood: Likelihood, activation: Activation, hidden: &[usize], weighted: bool) -> Mlp {
+fn model(likelihood: NetworkLikelihood, activation: Activation, hidden: &[usize], weighted: bool) -> Mlp {
     let rows = 17;
     let mut table = table(likelihood, rows);
     if weighted {
@@ -105,7 +105,7 @@ fn squared_gradients_agree_with_a_loop_over_examples() {
 /// Averaged over outcomes that follow the model, the empirical Fisher is the Gauss-Newton matrix.
 #[test]
 fn gauss_newton_is_the_mean_of_the_empirical_fisher() {
-    for likelihood in [Likelihood::Bernoulli, Likelihood::Categorical { classes: 3 }] {
+    for likelihood in [NetworkLikelihood::Bernoulli, NetworkLikelihood::Categorical { classes: 3 }] {
         let network = Network::new(2, &[4], Activation::Tanh, likelihood).unwrap();
         let z = point(network.weights());
         let with = |y: f64| {
@@ -134,7 +134,7 @@ fn gauss_newton_is_the_mean_of_the_empirical_fisher() {
 
 #[test]
 fn minibatches_are_unbiased_with_a_smaller_last_one() {
-    let model = model(Likelihood::Categorical { classes: 3 }, Activation::Relu, &[4], false);
+    let model = model(NetworkLikelihood::Categorical { classes: 3 }, Activation::Relu, &[4], false);
     let z = point(model.dim());
     let eval = |rows: Rows<'_>| {
         let (mut log_p, mut grad) = ([0.0], vec![0.0; z.len()]);
@@ -156,12 +156,16 @@ fn bad_input_is_named() {
     let network = |likelihood| Network::new(2, &[3], Activation::Relu, likelihood).unwrap();
     let message = |network, table: Observations| Mlp::new(network, table, &[1.0]).unwrap_err().to_string();
     let table = |y: f64| Observations::new(vec![1.0, 2.0], 2, vec![y]).unwrap();
-    assert!(message(network(Likelihood::Bernoulli), table(2.0)).contains("row 0 is 2, not 0 or 1"));
-    assert!(message(network(Likelihood::Categorical { classes: 3 }), table(3.0)).contains("a class from 0 to 2"));
-    assert!(message(network(Likelihood::Gaussian), table(1.0).with_offset(vec![1.0]).unwrap()).contains("offset"));
+    assert!(message(network(NetworkLikelihood::Bernoulli), table(2.0)).contains("row 0 is 2, not 0 or 1"));
+    assert!(
+        message(network(NetworkLikelihood::Categorical { classes: 3 }), table(3.0)).contains("a class from 0 to 2")
+    );
+    assert!(
+        message(network(NetworkLikelihood::Gaussian), table(1.0).with_offset(vec![1.0]).unwrap()).contains("offset")
+    );
     let narrow = Observations::new(vec![1.0], 1, vec![1.0]).unwrap();
-    assert!(message(network(Likelihood::Gaussian), narrow).contains("1 features for a network of 2"));
-    let model = Mlp::new(network(Likelihood::Bernoulli), table(1.0), &[1.0]).unwrap();
+    assert!(message(network(NetworkLikelihood::Gaussian), narrow).contains("1 features for a network of 2"));
+    let model = Mlp::new(network(NetworkLikelihood::Bernoulli), table(1.0), &[1.0]).unwrap();
     let mut z = point(model.dim());
     z[0] = f64::NAN;
     assert!(log_p_at(&model, &z).is_ok_and(f64::is_nan));

@@ -1,32 +1,39 @@
-//! The state of a training run, and its file: a JSON header, then the numbers of all components, little-endian.
+//! The state of a training run, and its file: safetensors with a JSON document, as everything else that is kept.
+//!
+//! | tensor | shape | holds |
+//! |---|---|---|
+//! | `means`, `precisions`, `velocities` | `[K, d]` | the components |
 //!
 //! A file is replaced only when the new one is complete, and refused when it does not fit in every respect.
 
 use super::super::network::Network;
-use super::component::Component;
+use super::component::NetworkComponent;
 use super::config::{Optimiser, TrainConfig};
 use natmix::Error;
+use natmix::save::bundle::{self, Layout, Stored, Tensors};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{Read, Write};
 use std::path::Path;
-
-const MAGIC: &[u8; 16] = b"natmix training1";
-/// Largest header: beyond this the file is damaged.
-const MOST_HEADER: u64 = 1 << 24;
 
 /// All that a run carries from one step to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainState {
-    pub(super) components: Vec<Component>,
+    pub(super) components: Vec<NetworkComponent>,
     pub(super) log_weights: Vec<f64>,
     pub(super) iteration: u64,
     /// Log likelihood of the epoch's rows so far, for each component.
     pub(super) sums: Vec<f64>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Header {
+/// A state with the network and the settings that it belongs to.
+struct SavedTraining {
+    about: TrainingDocument,
+    state: TrainState,
+}
+
+/// All of it but the tensors.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TrainingDocument {
     network: Network,
     config: TrainConfig,
     iteration: u64,
@@ -34,10 +41,50 @@ struct Header {
     sums: Vec<f64>,
 }
 
+/// Names of the tensors, and where their numbers are in a component.
+type TensorPart = (&'static str, fn(&NetworkComponent) -> &Vec<f32>);
+const PARTS: [TensorPart; 3] =
+    [("means", |part| &part.mean), ("precisions", |part| &part.prec), ("velocities", |part| &part.velocity)];
+
+impl Stored for SavedTraining {
+    const KIND: &'static str = "training";
+    type Document = TrainingDocument;
+
+    fn layout(document: &TrainingDocument) -> Result<Layout, String> {
+        let shape = vec![document.config.components, document.network.weights()];
+        Ok(PARTS.iter().map(|(name, _)| (name.to_string(), shape.clone())).collect())
+    }
+
+    fn assemble(document: TrainingDocument, mut tensors: Tensors) -> Result<Self, String> {
+        let n = document.network.weights();
+        let [means, precs, velocities] = PARTS.map(|(name, _)| narrow(tensors.take(name)));
+        let parts = means.chunks_exact(n).zip(precs.chunks_exact(n)).zip(velocities.chunks_exact(n));
+        let components = parts
+            .map(|((mean, prec), velocity)| NetworkComponent {
+                mean: mean.to_vec(),
+                prec: prec.to_vec(),
+                velocity: velocity.to_vec(),
+            })
+            .collect();
+        let about = document.clone();
+        let TrainingDocument { network, config, iteration, log_weights, sums } = document;
+        let state = TrainState { components, log_weights, iteration, sums };
+        match state.fits(&network, &config) {
+            true => Ok(Self { about, state }),
+            false => Err("it holds numbers that no run leaves".into()),
+        }
+    }
+}
+
+/// Back to single precision, which the numbers came from.
+fn narrow(numbers: Vec<f64>) -> Vec<f32> {
+    numbers.into_iter().map(|x| x as f32).collect()
+}
+
 impl TrainState {
     pub(super) fn new(network: &Network, config: &TrainConfig) -> Self {
         let k = config.components;
-        let components = (0..k as u64).map(|index| Component::start(network, config, index));
+        let components = (0..k as u64).map(|index| NetworkComponent::start(network, config, index));
         Self {
             components: components.collect(),
             log_weights: vec![-(k as f64).ln(); k],
@@ -54,7 +101,7 @@ impl TrainState {
     pub(super) fn fits(&self, network: &Network, config: &TrainConfig) -> bool {
         let n = network.weights();
         let positive = |x: &f32| *x > 0.0 || config.optimiser == Optimiser::Adam && *x >= 0.0;
-        let sound = |c: &Component| {
+        let sound = |c: &NetworkComponent| {
             [c.mean.len(), c.prec.len(), c.velocity.len()] == [n; 3]
                 && c.prec.iter().all(positive)
                 && c.mean.iter().chain(&c.velocity).all(|x| x.is_finite())
@@ -66,68 +113,28 @@ impl TrainState {
 
     /// Writes the state with its settings to a file.
     pub fn save(&self, path: &Path, network: &Network, config: &TrainConfig) -> Result<(), Error> {
-        let header = Header {
+        let document = TrainingDocument {
             network: network.clone(),
             config: config.clone(),
             iteration: self.iteration,
             log_weights: self.log_weights.clone(),
             sums: self.sums.clone(),
         };
-        let problem = |error: &dyn std::fmt::Display| Error::InvalidInput(format!("{}: {error}", path.display()));
-        let header = serde_json::to_vec(&header).map_err(|error| problem(&error))?;
-        let part = path.with_extension("part");
-        let write = || -> std::io::Result<()> {
-            let mut file = std::io::BufWriter::new(File::create(&part)?);
-            file.write_all(MAGIC)?;
-            file.write_all(&(header.len() as u64).to_le_bytes())?;
-            file.write_all(&header)?;
-            for component in &self.components {
-                for numbers in [&component.mean, &component.prec, &component.velocity] {
-                    for x in numbers {
-                        file.write_all(&x.to_le_bytes())?;
-                    }
-                }
-            }
-            file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-            std::fs::rename(&part, path)
-        };
-        write().map_err(|error| problem(&error))
+        let mut tensors = Tensors::default();
+        for (name, numbers) in PARTS {
+            let wide = self.components.iter().flat_map(numbers).map(|x| f64::from(*x)).collect();
+            tensors.add(name, vec![self.components.len(), network.weights()], wide);
+        }
+        bundle::write_file(path, &bundle::encode::<SavedTraining>(&document, &tensors)?)
     }
 
     /// Reads a state that was saved with this network and these settings.
     pub fn load(path: &Path, network: &Network, config: &TrainConfig) -> Result<Self, Error> {
-        let bad = |problem: &str| Error::InvalidInput(format!("{}: {problem}", path.display()));
-        let failed = |error: std::io::Error| bad(&error.to_string());
-        let mut file = File::open(path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
-        let mut head = [0; 24];
-        file.read_exact(&mut head).map_err(|_| bad("not a checkpoint of training"))?;
-        let mut size = [0; 8];
-        size.copy_from_slice(&head[16..]);
-        let size = u64::from_le_bytes(size);
-        if &head[..16] != MAGIC || size > MOST_HEADER || size > length {
-            return Err(bad("not a checkpoint of training"));
+        let SavedTraining { about, state } = bundle::read_file(path)?;
+        if about.network != *network || about.config != *config {
+            let problem = "the interrupted run had another network or other settings: give them again";
+            return Err(Error::BadFile { file: path.display().to_string(), problem: problem.into() });
         }
-        let mut text = vec![0; size as usize];
-        file.read_exact(&mut text).map_err(failed)?;
-        let header: Header = serde_json::from_slice(&text).map_err(|error| bad(&format!("damaged ({error})")))?;
-        if header.network != *network || header.config != *config {
-            return Err(bad("the interrupted run had another network or other settings: give them again"));
-        }
-        let n = network.weights();
-        if length != 24 + size + (config.components * 3 * n * 4) as u64 {
-            return Err(bad("the file is cut short or too long"));
-        }
-        let mut bytes = vec![0; 4 * n];
-        let mut numbers = || -> Result<Vec<f32>, Error> {
-            file.read_exact(&mut bytes).map_err(failed)?;
-            Ok(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
-        };
-        let components = (0..config.components)
-            .map(|_| Ok(Component { mean: numbers()?, prec: numbers()?, velocity: numbers()? }))
-            .collect::<Result<_, Error>>()?;
-        let Header { iteration, log_weights, sums, .. } = header;
-        let state = Self { components, log_weights, iteration, sums };
-        if state.fits(network, config) { Ok(state) } else { Err(bad("it holds numbers that no run leaves")) }
+        Ok(state)
     }
 }

@@ -1,12 +1,13 @@
 //! One component in training: its state, its draws and passes, its step.
 
 use super::super::examples::Examples;
-use super::super::likelihood::{Likelihood, RowsOf, logistic};
-use super::super::network::{Layer, Network};
-use super::super::pass::{Input, Pass, add_column_sums, panel_width};
+use super::super::likelihood::{NetworkLikelihood, RowsOf, logistic};
+use super::super::network::Network;
+use super::super::pass::{Pass, panel_width};
 use super::config::{CurvatureKind, Optimiser, StepNumbers, TrainConfig};
-use super::kernels::{self, Numbers, Overlap, Part};
-use super::noise::{BLOCK, Purpose, Stream};
+use super::kernels::{self, NaturalNumbers, Overlap, WeightPart};
+use super::noise::{BLOCK, Stream, StreamPurpose};
+use super::panel::WeightPanel;
 use super::spent::{Doing, Spent};
 use natmix_models::linear::noise_prior;
 use natmix_models::prior::LOG_TAU;
@@ -20,7 +21,7 @@ const LEAST_SEED: f64 = 1e-4;
 
 /// Mean, precision and velocity of every weight; Adam's weights, second and first moment.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Component {
+pub(crate) struct NetworkComponent {
     pub mean: Vec<f32>,
     pub prec: Vec<f32>,
     pub velocity: Vec<f32>,
@@ -30,11 +31,11 @@ pub(crate) struct Component {
 pub(crate) struct Work {
     /// Weights drawn, one draw after the other; empty for plain networks.
     pub samples: Vec<f32>,
-    units: Vec<f32>,
-    squares: Vec<f32>,
-    deltas: Vec<f32>,
+    pub units: Vec<f32>,
+    pub squares: Vec<f32>,
+    pub deltas: Vec<f32>,
     /// Derivative of each row's log likelihood by the output, over the row's seed.
-    factors: Vec<f32>,
+    pub factors: Vec<f32>,
     /// Derivative by the logarithm of the noise, summed over the batch's rows, for each draw.
     by_noise: Vec<f64>,
     /// Log likelihood of the batch, mean over draws.
@@ -43,16 +44,16 @@ pub(crate) struct Work {
 }
 
 /// The rows of a step.
-pub(crate) struct Batch {
+pub(crate) struct RowBatch {
     pub rows: usize,
     features: usize,
-    x: Vec<f32>,
-    squares: Vec<f32>,
+    pub x: Vec<f32>,
+    pub squares: Vec<f32>,
     outcome: Vec<f32>,
     wants_squares: bool,
 }
 
-impl Batch {
+impl RowBatch {
     pub fn new(network: &Network, config: &TrainConfig) -> Self {
         let (features, room) = (network.inputs(), network.inputs() * config.batch);
         let wants_squares = config.optimiser == Optimiser::Vogn;
@@ -82,12 +83,12 @@ impl Batch {
     }
 }
 
-impl Component {
+impl NetworkComponent {
     /// Weights of variance gain / fan-in, no biases.
     pub fn start(network: &Network, config: &TrainConfig, index: u64) -> Self {
         let n = network.weights();
         let mut mean = vec![0.0; n];
-        Stream::new(config.seed, Purpose::Start, index, 0, 0).normals(0, &mut mean);
+        Stream::new(config.seed, StreamPurpose::Start, index, 0, 0).normals(0, &mut mean);
         for layer in network.layers() {
             let sd = (network.activation().gain() / layer.inputs as f64).sqrt() as f32;
             mean[layer.start..layer.biases()].iter_mut().for_each(|m| *m *= sd);
@@ -120,7 +121,7 @@ impl Component {
         network: &Network,
         config: &TrainConfig,
         work: &Work,
-        batch: &Batch,
+        batch: &RowBatch,
         scale: f64,
         numbers: StepNumbers,
         overlap: Option<Overlap<'_>>,
@@ -148,8 +149,8 @@ impl Component {
                     // A panic elsewhere leaves only numbers that are overwritten here.
                     let mut room = panels[thread].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     let first = layer.start + i * chunk;
-                    let panel = Panel { network, config, work, batch, layer: *layer, l, unit: i * width, scale };
-                    let part = Part { mean, prec, velocity };
+                    let panel = WeightPanel { network, config, work, batch, layer: *layer, l, unit: i * width, scale };
+                    let part = WeightPart { mean, prec, velocity };
                     let (g, h, rest) = three(&mut room, part.mean.len());
                     panel.weights(g, h, rest, &part, first);
                     let place = |len: usize, first: usize| overlap.map(|o| o.part(first, len));
@@ -159,7 +160,7 @@ impl Component {
                         false => kernels::natural(part, g, h, place(len, first), numbers.natural),
                     });
                     let first = layer.biases() + i * width;
-                    let part = Part { mean: mean_b, prec: prec_b, velocity: velocity_b };
+                    let part = WeightPart { mean: mean_b, prec: prec_b, velocity: velocity_b };
                     let len = part.mean.len();
                     let (g, h, rest) = three(&mut room, len);
                     panel.biases(g, h, rest, &part, first);
@@ -170,7 +171,7 @@ impl Component {
                 },
             );
         }
-        if network.likelihood() == Likelihood::Gaussian {
+        if network.likelihood() == NetworkLikelihood::Gaussian {
             self.step_noise(network.noise_at(), work, scale, total, numbers, overlap, adam);
         }
     }
@@ -190,7 +191,7 @@ impl Component {
         let draws = work.by_noise.len() as f64;
         let (_, slope, curvature) = noise_prior(f64::from(self.mean[at]));
         let g = scale * work.by_noise.iter().sum::<f64>() / draws + slope;
-        let part = Part {
+        let part = WeightPart {
             mean: &mut self.mean[at..=at],
             prec: &mut self.prec[at..=at],
             velocity: &mut self.velocity[at..=at],
@@ -198,7 +199,7 @@ impl Component {
         if adam {
             kernels::adam(part, &[g as f32], numbers.adam);
         } else {
-            let natural = Numbers { prior: 0.0, stein: false, ..numbers.natural };
+            let natural = NaturalNumbers { prior: 0.0, stein: false, ..numbers.natural };
             let h = 2.0 * total - curvature;
             kernels::natural(part, &[g as f32], &[h as f32], overlap.map(|o| o.part(at, 1)), natural);
         }
@@ -228,7 +229,7 @@ impl Work {
     }
 
     /// Draws weights; draw `s` continues the stream where draw `s - 1` ends.
-    pub fn draw(&mut self, component: &Component, config: &TrainConfig, stream: Stream, plain: bool) {
+    pub fn draw(&mut self, component: &NetworkComponent, config: &TrainConfig, stream: Stream, plain: bool) {
         if plain {
             return;
         }
@@ -245,7 +246,13 @@ impl Work {
     }
 
     /// Forward and backward for every draw; returns the mean log likelihood of the batch.
-    pub fn evaluate(&mut self, network: &Network, component: &Component, config: &TrainConfig, batch: &Batch) -> f64 {
+    pub fn evaluate(
+        &mut self,
+        network: &Network,
+        component: &NetworkComponent,
+        config: &TrainConfig,
+        batch: &RowBatch,
+    ) -> f64 {
         let (rows, room) = (batch.rows, Pass::<f32>::room(network, batch.rows));
         let likelihood = network.likelihood();
         let samples = std::mem::take(&mut self.samples);
@@ -261,7 +268,7 @@ impl Work {
             let (outputs, delta) = pass.outputs_and_deltas();
             let evaluate = || likelihood.evaluate(outputs, Some(&mut *delta), batch.outcome(), log_noise);
             sum += self.spent.on(Doing::Units, evaluate);
-            if likelihood == Likelihood::Gaussian {
+            if likelihood == NetworkLikelihood::Gaussian {
                 let by_noise = |r| likelihood.by_noise(outputs, batch.outcome(), log_noise, r);
                 self.by_noise[s] = (0..rows).map(by_noise).sum();
             }
@@ -270,7 +277,7 @@ impl Work {
                 let factors = &mut self.factors[s * rows..(s + 1) * rows];
                 for ((factor, delta), eta) in factors.iter_mut().zip(delta).zip(outputs) {
                     let seed = match likelihood {
-                        Likelihood::Bernoulli => {
+                        NetworkLikelihood::Bernoulli => {
                             let (_, share) = logistic(f64::from(*eta));
                             (share * (1.0 - share)).sqrt().max(LEAST_SEED)
                         }
@@ -291,129 +298,9 @@ impl Work {
     }
 }
 
-/// The units `unit..` of layer `l`, one task's part of a step.
-struct Panel<'a> {
-    network: &'a Network,
-    config: &'a TrainConfig,
-    work: &'a Work,
-    batch: &'a Batch,
-    layer: Layer,
-    l: usize,
-    unit: usize,
-    scale: f64,
-}
-
-impl Panel<'_> {
-    /// Where layer `l` of draw `s` begins in the buffers.
-    fn begin(&self, s: usize, l: usize) -> usize {
-        let units: usize = self.network.layers()[..l].iter().map(|layer| layer.outputs).sum();
-        self.batch.rows * (s * self.network.units() + units)
-    }
-
-    fn deltas(&self, s: usize, units: usize) -> &[f32] {
-        let first = self.begin(s, self.l) + self.unit * self.batch.rows;
-        &self.work.deltas[first..first + units * self.batch.rows]
-    }
-
-    /// The input of the layer: as it is, or squared.
-    fn input<'b>(&'b self, s: usize, x: &'b [f32], units: &'b [f32]) -> Input<'b, f32> {
-        let rows = self.batch.rows;
-        match self.l {
-            0 => Input::Rows(&x[..rows * self.layer.inputs]),
-            l => Input::Units(&units[self.begin(s, l - 1)..self.begin(s, l - 1) + self.layer.inputs * rows]),
-        }
-    }
-
-    /// Derivatives of the rows' log likelihoods: what came back, times the rows' factors.
-    fn scaled<'b>(&self, deltas: &'b [f32], room: &'b mut [f32], s: usize) -> &'b [f32] {
-        if !self.config.weighs_rows() {
-            return deltas;
-        }
-        let rows = self.batch.rows;
-        let room = &mut room[..deltas.len()];
-        for (out, column) in room.chunks_exact_mut(rows).zip(deltas.chunks_exact(rows)) {
-            let factors = &self.work.factors[s * rows..(s + 1) * rows];
-            out.iter_mut().zip(column.iter().zip(factors)).for_each(|(out, (d, f))| *out = d * f);
-        }
-        room
-    }
-
-    /// Gradient and curvature of the panel's weights, scaled to all rows; `first` is the index of the first of them.
-    fn weights(&self, g: &mut [f32], h: &mut [f32], room: &mut [f32], part: &Part<'_>, first: usize) {
-        let units = g.len() / self.layer.inputs;
-        let size = (self.layer.inputs, self.batch.rows, units);
-        self.each_draw(g, h, room, part, first, units, |s, what, out, add, alpha, deltas| {
-            let input = match what {
-                What::Gradient => self.input(s, &self.batch.x, &self.work.units),
-                What::Squares => self.input(s, &self.batch.squares, &self.work.squares),
-            };
-            self.work.spent.on(Doing::Products, || input.times(out, add, alpha, deltas, size));
-        });
-    }
-
-    /// The same for its biases.
-    fn biases(&self, g: &mut [f32], h: &mut [f32], room: &mut [f32], part: &Part<'_>, first: usize) {
-        let units = g.len();
-        self.each_draw(g, h, room, part, first, units, |_, _, out, add, alpha, deltas| {
-            if !add {
-                out.fill(0.0);
-            }
-            self.work.spent.on(Doing::Units, || add_column_sums(out, deltas, self.batch.rows, alpha));
-        });
-    }
-
-    /// Averages gradient and curvature over draws; `times` multiplies the layer's input with derivatives.
-    #[allow(clippy::too_many_arguments)]
-    fn each_draw(
-        &self,
-        g: &mut [f32],
-        h: &mut [f32],
-        room: &mut [f32],
-        part: &Part<'_>,
-        first: usize,
-        units: usize,
-        times: impl Fn(usize, What, &mut [f32], bool, f32, &[f32]),
-    ) {
-        let (draws, rows) = (self.config.draws, self.batch.rows);
-        let alpha = (self.scale / draws as f64) as f32;
-        let stein = self.config.optimiser == Optimiser::Ivon;
-        if stein {
-            g.fill(0.0);
-            h.fill(0.0);
-        }
-        for s in 0..draws {
-            let deltas = self.deltas(s, units);
-            let (one, room) = room.split_at_mut(if stein { g.len() } else { 0 });
-            let scaled = self.work.spent.on(Doing::Squares, || self.scaled(deltas, room, s));
-            match self.config.optimiser {
-                Optimiser::Ivon => {
-                    times(s, What::Gradient, one, false, alpha, scaled);
-                    g.iter_mut().zip(one.iter()).for_each(|(g, one)| *g += *one);
-                    let n = self.work.samples.len() / draws;
-                    let w = &self.work.samples[s * n + first..s * n + first + g.len()];
-                    kernels::add_stein(h, one, w, part.mean, part.prec);
-                }
-                Optimiser::Vogn => {
-                    times(s, What::Gradient, g, s > 0, alpha, scaled);
-                    let squared = &mut room[..units * rows];
-                    self.work.spent.on(Doing::Squares, || kernels::square(squared, deltas));
-                    times(s, What::Squares, h, s > 0, alpha, squared);
-                }
-                Optimiser::Adam => times(s, What::Gradient, g, s > 0, alpha, scaled),
-            }
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum What {
-    Gradient,
-    Squares,
-}
-
 impl TrainConfig {
     /// Whether passes go back from Gauss-Newton seeds.
-    fn weighs_rows(&self) -> bool {
+    pub(super) fn weighs_rows(&self) -> bool {
         self.optimiser == Optimiser::Vogn && self.curvature == CurvatureKind::GaussNewton
     }
 }

@@ -13,9 +13,9 @@
 //! | `draws` | 1 | |
 //! | `warm_up` | none | |
 
-use super::super::likelihood::Likelihood;
+use super::super::likelihood::NetworkLikelihood;
 use super::super::network::Network;
-use super::kernels::{ADAM, AdamNumbers, Numbers};
+use super::kernels::{ADAM, AdamNumbers, NaturalNumbers};
 use natmix::Error;
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +141,7 @@ impl TrainConfig {
         Self {
             optimiser: Optimiser::Vogn,
             curvature: match network.likelihood() {
-                Likelihood::Categorical { .. } => CurvatureKind::EmpiricalFisher,
+                NetworkLikelihood::Categorical { .. } => CurvatureKind::EmpiricalFisher,
                 _ => CurvatureKind::GaussNewton,
             },
             components: 1,
@@ -232,7 +232,7 @@ impl TrainConfig {
         let rate = self.rate * falling;
         let root = (1.0 - f64::from(ADAM.1).powi(count)).sqrt();
         StepNumbers {
-            natural: Numbers {
+            natural: NaturalNumbers {
                 rate: (rate / (1.0 - self.momentum.powi(count))) as f32,
                 momentum: self.momentum as f32,
                 curvature_rate: self.curvature_rate as f32,
@@ -254,6 +254,6 @@ impl TrainConfig {
 /// The numbers of one step.
 #[derive(Clone, Copy)]
 pub(super) struct StepNumbers {
-    pub natural: Numbers,
+    pub natural: NaturalNumbers,
     pub adam: AdamNumbers,
 }

@@ -17,7 +17,7 @@ use super::noise::Stream;
 use pulp::{Arch, Simd, WithSimd};
 
 /// A part of one component: the same weights of each.
-pub(crate) struct Part<'a> {
+pub(crate) struct WeightPart<'a> {
     pub mean: &'a mut [f32],
     pub prec: &'a mut [f32],
     pub velocity: &'a mut [f32],
@@ -25,7 +25,7 @@ pub(crate) struct Part<'a> {
 
 /// The numbers of a step that are the same for all weights of a layer.
 #[derive(Clone, Copy)]
-pub(crate) struct Numbers {
+pub(crate) struct NaturalNumbers {
     /// Step size, the momentum's start corrected.
     pub rate: f32,
     pub momentum: f32,
@@ -80,12 +80,18 @@ pub(crate) fn add_stein(curvature: &mut [f32], grad: &[f32], w: &[f32], mean: &[
 }
 
 /// The step of VOGN or IVON.
-pub(crate) fn natural(part: Part<'_>, grad: &[f32], curvature: &[f32], overlap: Option<Overlap<'_>>, numbers: Numbers) {
-    let Part { mean, prec, velocity } = part;
+pub(crate) fn natural(
+    part: WeightPart<'_>,
+    grad: &[f32],
+    curvature: &[f32],
+    overlap: Option<Overlap<'_>>,
+    numbers: NaturalNumbers,
+) {
+    let WeightPart { mean, prec, velocity } = part;
     if let Some(overlap) = overlap {
         vectorised!(Mixed<'a>(
             mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32],
-            grad: &'a [f32], curvature: &'a [f32], overlap: Overlap<'a>, numbers: Numbers
+            grad: &'a [f32], curvature: &'a [f32], overlap: Overlap<'a>, numbers: NaturalNumbers
         ) {
             let weights = mean.iter_mut().zip(prec).zip(velocity).zip(grad.iter().zip(curvature));
             for ((((m, s), v), (g, h)), (q, c)) in weights.zip(overlap.grad.iter().zip(overlap.hess)) {
@@ -96,7 +102,7 @@ pub(crate) fn natural(part: Part<'_>, grad: &[f32], curvature: &[f32], overlap: 
     } else {
         vectorised!(Alone<'a>(
             mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32],
-            grad: &'a [f32], curvature: &'a [f32], numbers: Numbers
+            grad: &'a [f32], curvature: &'a [f32], numbers: NaturalNumbers
         ) {
             let weights = mean.iter_mut().zip(prec).zip(velocity).zip(grad.iter().zip(curvature));
             for (((m, s), v), (g, h)) in weights {
@@ -107,7 +113,7 @@ pub(crate) fn natural(part: Part<'_>, grad: &[f32], curvature: &[f32], overlap: 
 }
 
 #[inline(always)]
-fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: Numbers) {
+fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: NaturalNumbers) {
     let g = g - n.warm_up * n.prior * *m;
     let change = h + n.warm_up * (n.prior - *s);
     *v = n.momentum * *v + (1.0 - n.momentum) * g;
@@ -134,8 +140,8 @@ pub(crate) struct AdamNumbers {
 pub(crate) const ADAM: (f32, f32) = (0.9, 0.999);
 
 /// Adam's step, with its moments in `velocity` and `prec`.
-pub(crate) fn adam(part: Part<'_>, grad: &[f32], numbers: AdamNumbers) {
-    let Part { mean, prec, velocity } = part;
+pub(crate) fn adam(part: WeightPart<'_>, grad: &[f32], numbers: AdamNumbers) {
+    let WeightPart { mean, prec, velocity } = part;
     vectorised!(Adam<'a>(
         mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32], grad: &'a [f32], numbers: AdamNumbers
     ) {
@@ -160,11 +166,11 @@ pub(crate) fn square(out: &mut [f32], x: &[f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::noise::Purpose;
+    use crate::train::noise::StreamPurpose;
 
     #[test]
     fn steps_by_hand() {
-        let numbers = Numbers {
+        let numbers = NaturalNumbers {
             rate: 0.5,
             momentum: 0.5,
             curvature_rate: 0.1,
@@ -175,7 +181,7 @@ mod tests {
         };
         let step = |numbers, h: f32, overlap: Option<Overlap<'_>>| {
             let (mut mean, mut prec, mut velocity) = ([1.0], [10.0], [4.0]);
-            let part = Part { mean: &mut mean, prec: &mut prec, velocity: &mut velocity };
+            let part = WeightPart { mean: &mut mean, prec: &mut prec, velocity: &mut velocity };
             natural(part, &[8.0], &[h], overlap, numbers);
             [mean[0], prec[0], velocity[0]]
         };
@@ -184,20 +190,20 @@ mod tests {
         // The floor.
         assert_eq!(step(numbers, -1000.0, None)[1], 5.0);
         // The improved step: 10 - 100.8 + 100.8^2 / 20.
-        let improved = step(Numbers { stein: true, ..numbers }, -1000.0, None)[1];
+        let improved = step(NaturalNumbers { stein: true, ..numbers }, -1000.0, None)[1];
         assert!((improved - (10.0 - 100.8 + 100.8 * 100.8 / 20.0)).abs() < 1e-3, "{improved}");
         // Terms of the mixture: g' = 6 - 1, G = 12 + 3.
         let overlap = Overlap { grad: &[1.0], hess: &[3.0] };
         assert_eq!(step(numbers, 20.0, Some(overlap)), [1.0 + 0.5 * 4.5 / 12.5, 11.5, 4.5]);
         // Warm-up at zero: no prior, no entropy.
-        assert_eq!(step(Numbers { warm_up: 0.0, ..numbers }, 20.0, None)[1], 12.0);
+        assert_eq!(step(NaturalNumbers { warm_up: 0.0, ..numbers }, 20.0, None)[1], 12.0);
     }
 
     #[test]
     fn draws_have_the_component_s_spread() {
         let n = 64 * 1000;
         let (mut w, mean, prec) = (vec![0.0; n], vec![3.0; n], vec![4.0; n]);
-        draw(&mut w, &mean, &prec, Stream::new(1, Purpose::Weights, 0, 0, 0), 0);
+        draw(&mut w, &mean, &prec, Stream::new(1, StreamPurpose::Weights, 0, 0, 0), 0);
         let average = w.iter().sum::<f32>() / n as f32;
         let variance = w.iter().map(|w| (w - 3.0).powi(2)).sum::<f32>() / n as f32;
         assert!((average - 3.0).abs() < 0.01 && (variance - 0.25).abs() < 0.008, "{average} {variance}");

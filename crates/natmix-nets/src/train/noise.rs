@@ -14,7 +14,7 @@ pub(crate) const BLOCK: usize = 2 * LANES;
 
 /// What a stream of random numbers is for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Purpose {
+pub(crate) enum StreamPurpose {
     /// First means.
     Start = 1,
     /// Draws of weights in training.
@@ -32,7 +32,7 @@ pub(crate) enum Purpose {
 pub(crate) struct Stream(u32, u32);
 
 impl Stream {
-    pub fn new(seed: u64, purpose: Purpose, component: u64, iteration: u64, draw: u64) -> Self {
+    pub fn new(seed: u64, purpose: StreamPurpose, component: u64, iteration: u64, draw: u64) -> Self {
         let key =
             [purpose as u64, component, iteration, draw].into_iter().fold(mix(seed), |key, part| mix(key ^ mix(part)));
         Self(key as u32, (key >> 32) as u32)
@@ -54,8 +54,8 @@ impl Stream {
     pub fn normals(self, first: usize, out: &mut [f32]) {
         debug_assert!(first.is_multiple_of(BLOCK));
         // A type of its own: a closure would be compiled apart, without the vector instructions.
-        struct Fill<'a>(Stream, u32, &'a mut [f32]);
-        impl WithSimd for Fill<'_> {
+        struct StreamFill<'a>(Stream, u32, &'a mut [f32]);
+        impl WithSimd for StreamFill<'_> {
             type Output = ();
             #[inline(always)]
             fn with_simd<S: Simd>(self, _: S) {
@@ -72,7 +72,7 @@ impl Stream {
                 }
             }
         }
-        Arch::new().dispatch(Fill(self, first as u32, out));
+        Arch::new().dispatch(StreamFill(self, first as u32, out));
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn numbers_are_standard_normal_and_independent_of_portions() {
-        let stream = Stream::new(3, Purpose::Weights, 1, 7, 0);
+        let stream = Stream::new(3, StreamPurpose::Weights, 1, 7, 0);
         let n = 1_000_000;
         let mut x = vec![0.0; n];
         stream.normals(0, &mut x);
@@ -176,7 +176,7 @@ mod tests {
         stream.normals(3 * BLOCK, &mut part);
         assert_eq!(part, x[3 * BLOCK..3 * BLOCK + 77]);
         let mut other = vec![0.0; 64];
-        Stream::new(3, Purpose::Weights, 1, 8, 0).normals(0, &mut other);
+        Stream::new(3, StreamPurpose::Weights, 1, 8, 0).normals(0, &mut other);
         assert_ne!(other[..], x[..64]);
     }
 
@@ -195,13 +195,13 @@ mod tests {
     #[test]
     fn an_order_holds_every_row_once() {
         let mut order = vec![0; 1000];
-        shuffle(&mut order, Stream::new(1, Purpose::Order, 0, 0, 0));
+        shuffle(&mut order, Stream::new(1, StreamPurpose::Order, 0, 0, 0));
         let first = order.clone();
         order.sort_unstable();
         assert_eq!(order, (0..1000).collect::<Vec<u32>>());
-        shuffle(&mut order, Stream::new(1, Purpose::Order, 0, 1, 0));
+        shuffle(&mut order, Stream::new(1, StreamPurpose::Order, 0, 1, 0));
         assert_ne!(first, order);
-        shuffle(&mut order, Stream::new(1, Purpose::Order, 0, 0, 0));
+        shuffle(&mut order, Stream::new(1, StreamPurpose::Order, 0, 0, 0));
         assert_eq!(first, order);
     }
 }

@@ -11,7 +11,7 @@
 //! Both vanish where `log r_k = 0`, as it is for any network of some size. So while every other component is far, nothing is
 //! computed, and they are only looked at from time to time.
 
-use super::component::{Component, Work};
+use super::component::{NetworkComponent, Work};
 use super::config::{Optimiser, TrainConfig};
 use super::kernels::Overlap;
 use super::spent::Doing;
@@ -55,7 +55,7 @@ impl Watch {
 
     pub fn look(
         &mut self,
-        components: &[Component],
+        components: &[NetworkComponent],
         log_w: &[f64],
         work: &[Work],
         config: &TrainConfig,
@@ -122,7 +122,7 @@ impl Watch {
     }
 }
 
-fn responsibilities(components: &[Component], norms: &[f64], w: &[f32]) -> Vec<f64> {
+fn responsibilities(components: &[NetworkComponent], norms: &[f64], w: &[f32]) -> Vec<f64> {
     let mut log_r: Vec<f64> = components
         .iter()
         .zip(norms)

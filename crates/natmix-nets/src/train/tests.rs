@@ -1,26 +1,26 @@
 //! Training: gradients against the target's, same bits for threads and resumes, overlap, errors.
 
 use super::*;
-use crate::{Activation, Likelihood, Mlp};
-use component::{Batch, Component, Work};
+use crate::{Activation, Mlp, NetworkLikelihood};
+use component::{NetworkComponent, RowBatch, Work};
 use natmix::Scratch;
 use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 use natmix_models::observations::Observations;
 
-const LIKELIHOODS: [Likelihood; 3] =
-    [Likelihood::Bernoulli, Likelihood::Categorical { classes: 3 }, Likelihood::Gaussian];
+const LIKELIHOODS: [NetworkLikelihood; 3] =
+    [NetworkLikelihood::Bernoulli, NetworkLikelihood::Categorical { classes: 3 }, NetworkLikelihood::Gaussian];
 
-fn examples(likelihood: Likelihood, rows: usize) -> Examples {
+fn examples(likelihood: NetworkLikelihood, rows: usize) -> Examples {
     let x = (0..2 * rows).map(|i| (1.7 * i as f32).sin()).collect();
     let y = (0..rows).map(|r| match likelihood {
-        Likelihood::Bernoulli => f32::from(r % 3 == 1),
-        Likelihood::Categorical { classes } => (r * r % classes) as f32,
-        Likelihood::Gaussian => (1.3 * r as f32).cos(),
+        NetworkLikelihood::Bernoulli => f32::from(r % 3 == 1),
+        NetworkLikelihood::Categorical { classes } => (r * r % classes) as f32,
+        NetworkLikelihood::Gaussian => (1.3 * r as f32).cos(),
     });
     Examples::new(x, 2, y.collect()).unwrap()
 }
 
-fn network(likelihood: Likelihood) -> Network {
+fn network(likelihood: NetworkLikelihood) -> Network {
     Network::new(2, &[5, 4], Activation::Tanh, likelihood).unwrap()
 }
 
@@ -50,13 +50,13 @@ fn a_step_uses_the_target_s_derivatives() {
                 draws: 2,
                 ..TrainConfig::for_data(&network, 11)
             };
-            let mut component = Component::start(&network, &config, 0);
+            let mut component = NetworkComponent::start(&network, &config, 0);
             let start = component.clone();
             let mut work = Work::new(&network, &config);
-            let mut batch = Batch::new(&network, &config);
+            let mut batch = RowBatch::new(&network, &config);
             batch.gather(&data, &(0..11).collect::<Vec<u32>>(), &Spent::default());
             // A draw that barely differs from the mean, twice.
-            work.draw(&component, &config, Stream::new(1, Purpose::Weights, 0, 0, 0), false);
+            work.draw(&component, &config, Stream::new(1, StreamPurpose::Weights, 0, 0, 0), false);
             component.prec.fill(1e-3);
             work.evaluate(&network, &component, &config, &batch);
             let panels = [Mutex::new(vec![0.0; 100_000])];
@@ -90,7 +90,7 @@ fn a_step_uses_the_target_s_derivatives() {
                 let moved = f64::from(component.mean[j]) - z[j];
                 assert!((moved - v / s).abs() < 1e-4 * (1.0 + moved.abs()));
             }
-            if likelihood == Likelihood::Gaussian {
+            if likelihood == NetworkLikelihood::Gaussian {
                 let j = network.noise_at();
                 assert!((f64::from(component.velocity[j]) - grad[j]).abs() < 2e-3 * (1.0 + grad[j].abs()));
             }
@@ -113,8 +113,8 @@ fn settings(network: &Network, optimiser: Optimiser) -> TrainConfig {
 #[test]
 fn bits_do_not_depend_on_threads_or_on_a_pause() {
     // Wider than a panel, so that tasks are several.
-    let network = Network::new(2, &[130, 7], Activation::Relu, Likelihood::Categorical { classes: 3 }).unwrap();
-    let data = examples(Likelihood::Categorical { classes: 3 }, 70);
+    let network = Network::new(2, &[130, 7], Activation::Relu, NetworkLikelihood::Categorical { classes: 3 }).unwrap();
+    let data = examples(NetworkLikelihood::Categorical { classes: 3 }, 70);
     for optimiser in [Optimiser::Vogn, Optimiser::Ivon, Optimiser::Adam] {
         let config = settings(&network, optimiser);
         let run = |threads: usize| {
@@ -163,13 +163,13 @@ fn bits_do_not_depend_on_threads_or_on_a_pause() {
 /// Two components at the same place are one: every responsibility is one half and nothing is left of the terms.
 #[test]
 fn overlapping_components_feel_each_other() {
-    let network = network(Likelihood::Bernoulli);
+    let network = network(NetworkLikelihood::Bernoulli);
     let config = TrainConfig { components: 2, batch: 10, draws: 1, ..TrainConfig::for_data(&network, 20) };
-    let first = Component::start(&network, &config, 0);
+    let first = NetworkComponent::start(&network, &config, 0);
     let mut second = first.clone();
     let mut work: Vec<Work> = (0..2).map(|_| Work::new(&network, &config)).collect();
     for (k, work) in work.iter_mut().enumerate() {
-        work.draw(&first, &config, Stream::new(1, Purpose::Weights, k as u64, 0, 0), false);
+        work.draw(&first, &config, Stream::new(1, StreamPurpose::Weights, k as u64, 0, 0), false);
     }
     let log_w = [0.5f64.ln(); 2];
     let mut watch = Watch::new(2);
@@ -182,7 +182,7 @@ fn overlapping_components_feel_each_other() {
     watch.look(&[first.clone(), second.clone()], &log_w, &work, &config, 1);
     let (terms, w) = (watch.of(0).expect("they overlap"), &work[0].samples);
     let log_q = |at: f64| -> f64 {
-        let of = |c: &Component| {
+        let of = |c: &NetworkComponent| {
             let s = f64::from(c.prec[3]);
             let others: f64 = (0..w.len())
                 .filter(|i| *i != 3)
@@ -201,7 +201,7 @@ fn overlapping_components_feel_each_other() {
     assert!((f64::from(terms.hess[3]) - curve).abs() < 1e-2 * (1.0 + curve.abs()), "{} {curve}", terms.hess[3]);
     // Far apart there is nothing to compute.
     second.mean[3] += 1e3;
-    work[1].draw(&second, &config, Stream::new(1, Purpose::Weights, 1, 0, 0), false);
+    work[1].draw(&second, &config, Stream::new(1, StreamPurpose::Weights, 1, 0, 0), false);
     let mut watch = Watch::new(2);
     watch.look(&[first, second], &log_w, &work, &config, 0);
     assert!(watch.of(0).is_none() && watch.log_own(0) == 0.0);
@@ -209,7 +209,7 @@ fn overlapping_components_feel_each_other() {
 
 #[test]
 fn learned_weights_favour_better_components_without_collapse() {
-    let likelihood = Likelihood::Gaussian;
+    let likelihood = NetworkLikelihood::Gaussian;
     let (network, data) = (network(likelihood), examples(likelihood, 60));
     for (step, least) in
         [(WeightStep::Equal, 1.0 / 3.0 - 1e-12), (WeightStep::Bounded, 1e-3), (WeightStep::Tempered, 0.05)]
@@ -229,8 +229,10 @@ fn learned_weights_favour_better_components_without_collapse() {
 
 #[test]
 fn bad_settings_are_named() {
-    let (network, data) =
-        (network(Likelihood::Categorical { classes: 3 }), examples(Likelihood::Categorical { classes: 3 }, 20));
+    let (network, data) = (
+        network(NetworkLikelihood::Categorical { classes: 3 }),
+        examples(NetworkLikelihood::Categorical { classes: 3 }, 20),
+    );
     let base = TrainConfig::for_data(&network, 20);
     let message = |config| Trainer::new(&network, &data, config).err().unwrap().to_string();
     assert!(message(TrainConfig { batch: 21, ..base.clone() }).contains("21 of only 20 rows"));
@@ -256,7 +258,7 @@ fn bad_settings_are_named() {
 /// Panels of many inputs and few rows: every optimiser has room for what it computes in them.
 #[test]
 fn wide_inputs_have_room() {
-    let network = Network::new(700, &[100], Activation::Relu, Likelihood::Bernoulli).unwrap();
+    let network = Network::new(700, &[100], Activation::Relu, NetworkLikelihood::Bernoulli).unwrap();
     let x = (0..700 * 8).map(|i| (1.7 * i as f32).sin()).collect();
     let data = Examples::new(x, 700, (0..8).map(|r| (r % 2) as f32).collect()).unwrap();
     for optimiser in [Optimiser::Vogn, Optimiser::Ivon, Optimiser::Adam] {

@@ -2,7 +2,7 @@
 //!
 //! A [`Scale`] is linear, or linear near zero and logarithmic beyond a knee `s`: `v -> sign(v) ln(1 + |v| / s)`.
 
-use super::{Anchor, Ink, Label, Point, Scene, text};
+use super::{Anchor, Ink, Point, Scene, TextLabel, text};
 use crate::number;
 
 /// Font size of ticks.
@@ -160,7 +160,7 @@ impl Panel {
             scene.line(vec![(x, self.bottom), (x, self.bottom + 4.0)], Ink::AXIS, 1.0);
             let half = 0.5 * text::width(&tick.label, TICK, false);
             let inside = x.clamp(half.min(scene.width / 2.0), (scene.width - half).max(scene.width / 2.0));
-            let label = Label::new((inside, self.bottom + 16.0), &tick.label, TICK, Ink::MUTED);
+            let label = TextLabel::new((inside, self.bottom + 16.0), &tick.label, TICK, Ink::MUTED);
             scene.text(label.anchored(Anchor::Middle));
         }
         scene.line(vec![(self.left, self.bottom), (self.right, self.bottom)], Ink::AXIS, 1.0);
@@ -171,7 +171,7 @@ impl Panel {
         for tick in ticks {
             let y = self.py(tick.at);
             scene.line(vec![(self.left, y), (self.right, y)], Ink::GRID, 1.0);
-            let label = Label::new((self.left - 7.0, y + 0.36 * TICK), &tick.label, TICK, Ink::MUTED);
+            let label = TextLabel::new((self.left - 7.0, y + 0.36 * TICK), &tick.label, TICK, Ink::MUTED);
             scene.text(label.anchored(Anchor::End));
         }
     }

@@ -5,7 +5,7 @@ use tiny_skia::{
     Stroke, StrokeDash, Transform,
 };
 
-use super::{Anchor, Ink, Label, Mark, Point, Scene, text};
+use super::{Anchor, Ink, Mark, Point, Scene, TextLabel, text};
 
 /// Pixels a unit of the scene: sharp on a screen of high density and in print.
 const ZOOM: f32 = 2.0;
@@ -91,7 +91,7 @@ fn paint_mark(ground: &mut Pixmap, mark: &Mark) {
     }
 }
 
-fn paint_text(ground: &mut Pixmap, label: &Label) {
+fn paint_text(ground: &mut Pixmap, label: &TextLabel) {
     let Some(path) = text::outline(&label.text, label.size, label.bold) else { return };
     let back = match label.anchor {
         Anchor::Start => 0.0,
@@ -136,7 +136,7 @@ mod tests {
         let mut scene = Scene::new(20.0, 10.0, "dot");
         scene.rect((0.0, 0.0), (10.0, 10.0), Ink::series(0), 1.0);
         scene.line(vec![(3.0, 3.0), (3.0, 3.0)], Ink::TEXT, 1.0);
-        scene.text(Label::new((12.0, 8.0), "x", 8.0, Ink::TEXT).anchored(Anchor::Middle).upright());
+        scene.text(TextLabel::new((12.0, 8.0), "x", 8.0, Ink::TEXT).anchored(Anchor::Middle).upright());
         let file = encode(&scene).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{Anchor, Label, Mark, Point, Scene, TONES, png};
+use super::{Anchor, Mark, Point, Scene, TONES, TextLabel, png};
 use crate::html::{base64, escape};
 
 /// The element for use inside HTML.
@@ -91,7 +91,7 @@ fn push(out: &mut String, mark: &Mark) {
     }
 }
 
-fn push_text(out: &mut String, label: &Label) {
+fn push_text(out: &mut String, label: &TextLabel) {
     let (x, y) = (pixels(label.at.0), pixels(label.at.1));
     let anchor = match label.anchor {
         Anchor::Start => "",
@@ -137,7 +137,7 @@ mod tests {
     fn marks_become_elements() {
         let mut scene = Scene::new(10.0, 20.0, "a < b");
         scene.line(vec![(0.0, 0.0), (f64::NAN, 1.0), (1.26, 2.0)], Ink::AXIS, 1.0);
-        scene.text(Label::new((-0.01, 3.0), "x & y", 12.0, Ink::TEXT).upright());
+        scene.text(TextLabel::new((-0.01, 3.0), "x & y", 12.0, Ink::TEXT).upright());
         assert_eq!(
             inline(&scene),
             "<svg viewBox=\"0 0 10 20\" role=\"img\" aria-label=\"a &lt; b\">\

@@ -11,7 +11,7 @@ const MANY: usize = 1_000;
 
 /// The marginal of one parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Density {
+pub struct MarginalDensity {
     /// First and last point of the grid.
     pub range: (f64, f64),
     /// Heights on the grid, the largest 1.
@@ -26,7 +26,7 @@ pub struct Density {
     pub widths: Vec<f64>,
 }
 
-impl Density {
+impl MarginalDensity {
     /// From values and the component of each; none where fewer than two values are finite.
     pub fn new(values: &[f64], component: &[usize]) -> Option<Self> {
         let groups = by_component(values, component);
@@ -41,7 +41,7 @@ impl Density {
         if hi - lo <= 1e-12 * lo.abs().max(hi.abs()) {
             return Some(Self::spike(quantiles, widths));
         }
-        let mut curve = Curve::new(&groups, &widths, (lo, hi));
+        let mut curve = DensityCurve::new(&groups, &widths, (lo, hi));
         // Where components overlap their kernels are too narrow for all draws together: widen while that only removes
         // peaks that are noise.
         for _ in 0..6 {
@@ -50,7 +50,7 @@ impl Density {
             }
             let wider: Vec<f64> = widths.iter().map(|w| 1.25 * w).collect();
             let ends = range(&sorted, &groups, &wider);
-            let next = Curve::new(&groups, &wider, ends);
+            let next = DensityCurve::new(&groups, &wider, ends);
             if next.modes.len() < curve.modes.len() {
                 break;
             }
@@ -152,7 +152,7 @@ fn spread(values: &[f64]) -> f64 {
 }
 
 /// A smoothed density and its peaks.
-struct Curve {
+struct DensityCurve {
     /// Heights on the grid, the largest 1.
     heights: Vec<f64>,
     /// Peaks that stand out of the noise, as places on the grid.
@@ -161,7 +161,7 @@ struct Curve {
     peaks: usize,
 }
 
-impl Curve {
+impl DensityCurve {
     fn new(groups: &[Vec<f64>], widths: &[f64], (lo, hi): (f64, f64)) -> Self {
         let step = (hi - lo) / (GRID - 1) as f64;
         let (mut heights, mut variances) = (vec![0.0; GRID], vec![0.0; GRID]);
@@ -267,7 +267,7 @@ mod tests {
     fn separate_modes_stay_separate() {
         let values = [bell(500, -10.0, 0.1), bell(300, 0.0, 0.1), bell(200, 10.0, 0.1)].concat();
         let component: Vec<usize> = (0..1000).map(|i| usize::from(i >= 500) + usize::from(i >= 800)).collect();
-        let density = Density::new(&values, &component).unwrap();
+        let density = MarginalDensity::new(&values, &component).unwrap();
         let at: Vec<f64> = density.modes.iter().map(|m| m.0).collect();
         assert_eq!(at.len(), 3);
         for (found, truth) in at.iter().zip([-10.0, 0.0, 10.0]) {
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_normal_has_one_mode_and_its_quantiles() {
-        let density = Density::new(&bell(1000, 3.0, 2.0), &[0; 1000]).unwrap();
+        let density = MarginalDensity::new(&bell(1000, 3.0, 2.0), &[0; 1000]).unwrap();
         assert_eq!(density.modes.len(), 1);
         assert!((density.modes[0].0 - 3.0).abs() < 0.05 && density.skew() < 1e-9 && density.valley == 0.0);
         assert!((density.quantiles[1] - 3.0).abs() < 1e-9);
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn positive_draws_have_no_density_below_zero() {
         let values: Vec<f64> = (0..999).map(|i| -(1.0 - (f64::from(i) + 0.5) / 999.0).ln()).collect();
-        let density = Density::new(&values, &[]).unwrap();
+        let density = MarginalDensity::new(&values, &[]).unwrap();
         assert_eq!(density.range.0, 0.0);
         assert!(density.skew() > 0.3);
     }
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_bounded_density_ends_at_its_bounds() {
         let values: Vec<f64> = (0..2000).map(|i| 3.0 + 2.0 * (f64::from(i) + 0.5) / 2000.0).collect();
-        let density = Density::new(&values, &[]).unwrap();
+        let density = MarginalDensity::new(&values, &[]).unwrap();
         assert!(density.range.0 > 2.999 && density.range.1 < 5.001, "{:?}", density.range);
         // A uniform density is level up to its ends.
         assert!(density.heights.iter().all(|h| *h > 0.9), "{:?}", density.heights);
@@ -303,18 +303,18 @@ mod tests {
 
     #[test]
     fn a_draw_a_component_still_gives_a_curve() {
-        let density = Density::new(&bell(20, 0.0, 1.0), &(0..20).collect::<Vec<_>>()).unwrap();
+        let density = MarginalDensity::new(&bell(20, 0.0, 1.0), &(0..20).collect::<Vec<_>>()).unwrap();
         assert_eq!(density.modes.len(), 1);
         assert!(density.heights[GRID / 3..2 * GRID / 3].iter().all(|h| *h > 0.2));
     }
 
     #[test]
     fn strange_draws_do_no_harm() {
-        assert_eq!(Density::new(&[], &[]), None);
-        assert_eq!(Density::new(&[1.0, f64::NAN], &[]), None);
-        let constant = Density::new(&[7.0; 50], &[usize::MAX; 50]).unwrap();
+        assert_eq!(MarginalDensity::new(&[], &[]), None);
+        assert_eq!(MarginalDensity::new(&[1.0, f64::NAN], &[]), None);
+        let constant = MarginalDensity::new(&[7.0; 50], &[usize::MAX; 50]).unwrap();
         assert_eq!(constant.modes, [(7.0, 1.0)]);
-        let wide = Density::new(&[1e140, -1e140, f64::INFINITY, 0.0], &[3, 2]).unwrap();
+        let wide = MarginalDensity::new(&[1e140, -1e140, f64::INFINITY, 0.0], &[3, 2]).unwrap();
         assert!(wide.heights.iter().all(|h| h.is_finite()));
     }
 }

@@ -6,8 +6,8 @@
 use natmix::observe::TraceRow;
 
 use crate::figure::axis::{self, Panel, Scale, TICK};
-use crate::figure::{Anchor, Ink, Label, Scene};
-use crate::{Estimate, number};
+use crate::figure::{Anchor, Ink, Scene, TextLabel};
+use crate::{ReportedEstimate, number};
 
 /// A climb of more than this many times the noise of the end needs the logarithm.
 const LONG_CLIMB: f64 = 25.0;
@@ -18,7 +18,7 @@ const HUGE: f64 = 1e200;
 const STRIP: f64 = 34.0;
 
 /// One stretch of the trace, about a pixel wide.
-struct Step {
+struct ElboStep {
     evals: f64,
     middle: f64,
     low: f64,
@@ -27,7 +27,7 @@ struct Step {
 }
 
 /// The picture; none where no ELBO of the trace is finite.
-pub fn draw(trace: &[TraceRow], last: Estimate, width: f64) -> Option<Scene> {
+pub fn draw(trace: &[TraceRow], last: ReportedEstimate, width: f64) -> Option<Scene> {
     let rows: Vec<&TraceRow> = trace.iter().filter(|row| row.elbo.abs() < HUGE).collect();
     let end = &rows[rows.len() - rows.len().div_ceil(5)..];
     let level = if last.mean.abs() < HUGE { last.mean } else { median(end.iter().map(|row| row.elbo))? };
@@ -56,9 +56,9 @@ pub fn draw(trace: &[TraceRow], last: Estimate, width: f64) -> Option<Scene> {
 
     panel.y_axis(&mut scene, &y_ticks);
     let heading = if long { "ELBO − final ELBO (nats)" } else { "ELBO (nats)" };
-    scene.text(Label::new((0.0, 12.0), heading, TICK, Ink::MUTED));
+    scene.text(TextLabel::new((0.0, 12.0), heading, TICK, Ink::MUTED));
     let value = format!("final: {}", number::rounded(level, if last.se > 0.0 { last.se } else { noise }));
-    scene.text(Label::new((panel.right, 12.0), value, TICK, Ink::TEXT).anchored(Anchor::End));
+    scene.text(TextLabel::new((panel.right, 12.0), value, TICK, Ink::TEXT).anchored(Anchor::End));
     let band = steps.iter().map(|s| (s.evals, s.high)).chain(steps.iter().rev().map(|s| (s.evals, s.low)));
     scene.area(band.map(|(e, v)| panel.at((e, v + shift))).collect(), Ink::series(0), 0.22);
     let zero = panel.py(shift);
@@ -74,12 +74,12 @@ pub fn draw(trace: &[TraceRow], last: Estimate, width: f64) -> Option<Scene> {
     let lowest = if strip { draw_strip(&mut scene, &panel, &steps) } else { panel };
     lowest.x_axis(&mut scene, &x_ticks, false);
     let middle = 0.5 * (panel.left + panel.right);
-    scene.text(Label::new((middle, height - 5.0), "evaluations", TICK, Ink::MUTED).anchored(Anchor::Middle));
+    scene.text(TextLabel::new((middle, height - 5.0), "evaluations", TICK, Ink::MUTED).anchored(Anchor::Middle));
     Some(scene)
 }
 
 /// The number of components as a staircase; gives the panel that the x axis belongs to.
-fn draw_strip(scene: &mut Scene, panel: &Panel, steps: &[Step]) -> Panel {
+fn draw_strip(scene: &mut Scene, panel: &Panel, steps: &[ElboStep]) -> Panel {
     let most = steps.iter().map(|s| s.components).fold(1.0, f64::max);
     let top = panel.bottom + 12.0;
     let strip = Panel { top, bottom: top + STRIP, y: Scale::linear(0.0, 1.1 * most), ..*panel };
@@ -94,19 +94,19 @@ fn draw_strip(scene: &mut Scene, panel: &Panel, steps: &[Step]) -> Panel {
     scene.area(filled, Ink::MUTED, 0.15);
     scene.line(stairs, Ink::MUTED, 1.2);
     let y = strip.py(most);
-    let most_label = Label::new((strip.left - 7.0, y + 0.36 * TICK), number::fixed(most, 0), TICK, Ink::MUTED);
+    let most_label = TextLabel::new((strip.left - 7.0, y + 0.36 * TICK), number::fixed(most, 0), TICK, Ink::MUTED);
     scene.text(most_label.anchored(Anchor::End));
-    let name = Label::new((strip.right - 2.0, strip.bottom - 5.0), "components", TICK, Ink::MUTED);
+    let name = TextLabel::new((strip.right - 2.0, strip.bottom - 5.0), "components", TICK, Ink::MUTED);
     scene.text(name.anchored(Anchor::End));
     strip
 }
 
 /// At most `most` stretches: the median of each, and the band that covers all of it. Values are distances to `level`.
-fn shorten(rows: &[&TraceRow], level: f64, most: usize) -> Vec<Step> {
+fn shorten(rows: &[&TraceRow], level: f64, most: usize) -> Vec<ElboStep> {
     let stretch = |rows: &[&TraceRow]| {
         let last = rows[rows.len() - 1];
         let side = |sign: f64| rows.iter().map(move |row| row.elbo - level + sign * 2.0 * tidy(row.se));
-        Step {
+        ElboStep {
             evals: last.evals as f64,
             middle: median(rows.iter().map(|row| row.elbo - level)).unwrap_or(0.0),
             low: side(-1.0).fold(f64::INFINITY, f64::min),

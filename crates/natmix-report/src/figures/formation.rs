@@ -6,7 +6,7 @@
 use super::joint::level;
 use crate::figure::axis::{self, Panel, Scale, TICK, Tick};
 use crate::figure::contour::contour;
-use crate::figure::{Anchor, Ink, Label, Scene, text};
+use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
 use crate::formation::{Formation, Moment};
 
 /// Units along each side of the square.
@@ -32,7 +32,7 @@ pub enum Marks {
 }
 
 /// The picture.
-pub struct Picture {
+pub struct FormationPicture {
     /// The background, and where the square lies.
     pub scene: Scene,
     /// The rectangle of the square.
@@ -105,7 +105,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The picture without any moment on it.
-    pub fn draw(&self, width: f64) -> Picture {
+    pub fn draw(&self, width: f64) -> FormationPicture {
         let names = &self.formation.names;
         let flat = names.len() == 1;
         let height = if width > 500.0 { 430.0 } else { 320.0 };
@@ -125,18 +125,18 @@ impl<'a> Stage<'a> {
         for Tick { at, label } in y_ticks {
             let y = panel.py(at);
             scene.line(vec![(l - 4.0, y), (l, y)], Ink::AXIS, 1.0);
-            scene.text(Label::new((l - 7.0, y + 0.36 * TICK), label, TICK, Ink::MUTED).anchored(Anchor::End));
+            scene.text(TextLabel::new((l - 7.0, y + 0.36 * TICK), label, TICK, Ink::MUTED).anchored(Anchor::End));
         }
         let x_ticks = axis::side_by_side(|most| axis::ticks(&self.x, most), r - l);
         panel.x_axis(&mut scene, &x_ticks, false);
         let name = |name: &str, room: f64| text::fit(name, 12.0, true, room - 6.0);
-        let below = Label::new((0.5 * (l + r), height - 6.0), name(&names[0], r - l), 12.0, Ink::TEXT);
+        let below = TextLabel::new((0.5 * (l + r), height - 6.0), name(&names[0], r - l), 12.0, Ink::TEXT);
         scene.text(below.bold().anchored(Anchor::Middle));
         if let Some(beside) = names.get(1) {
-            let label = Label::new((12.0, 0.5 * (t + b)), name(beside, b - t), 12.0, Ink::TEXT);
+            let label = TextLabel::new((12.0, 0.5 * (t + b)), name(beside, b - t), 12.0, Ink::TEXT);
             scene.text(label.bold().upright().anchored(Anchor::Middle));
         }
-        Picture { scene, panel }
+        FormationPicture { scene, panel }
     }
 
     /// The finished density: the regions that hold half and nine tenths of it, or its curve.

@@ -1,6 +1,6 @@
 //! Which parameters are worth a picture: several modes first, then long tails, then the order they came in.
 
-use super::density::Density;
+use super::density::MarginalDensity;
 use crate::Draws;
 
 /// Parameters looked at: those of a large network are too many to rank, and none is special.
@@ -11,19 +11,19 @@ const MOST_DRAWS: usize = 4000;
 const SKEWED: f64 = 0.2;
 
 /// The draws of one parameter.
-pub struct Column {
+pub struct RankedColumn {
     /// Its name.
     pub name: String,
     /// Its values, a draw each.
     pub values: Vec<f64>,
     /// Its density.
-    pub density: Density,
+    pub density: MarginalDensity,
 }
 
 /// The parameters that have a density, most interesting first, and the component of each of their draws.
 pub struct Ranked {
     /// Most interesting first.
-    pub columns: Vec<Column>,
+    pub columns: Vec<RankedColumn>,
     /// The component that each draw came from.
     pub component: Vec<usize>,
 }
@@ -37,16 +37,17 @@ impl Ranked {
         let component: Vec<usize> = kept.iter().map(|i| draws.component.get(*i).copied().unwrap_or(0)).collect();
         let column = |(j, name): (usize, &String)| {
             let values: Vec<f64> = kept.iter().map(|i| draws.values[i * dim + j]).collect();
-            Some(Column { name: name.clone(), density: Density::new(&values, &component)?, values })
+            Some(RankedColumn { name: name.clone(), density: MarginalDensity::new(&values, &component)?, values })
         };
-        let mut columns: Vec<Column> = draws.names.iter().enumerate().take(MOST_LOOKED_AT).filter_map(column).collect();
+        let mut columns: Vec<RankedColumn> =
+            draws.names.iter().enumerate().take(MOST_LOOKED_AT).filter_map(column).collect();
         // The sort is stable: parameters without anything special keep their order.
         columns.sort_by(|a, b| interest(&b.density).total_cmp(&interest(&a.density)));
         Self { columns, component }
     }
 
     /// Up to `most` columns for a pair plot: those with several modes or long tails, then those that move together most.
-    pub fn for_pairs(&self, most: usize) -> Vec<&Column> {
+    pub fn for_pairs(&self, most: usize) -> Vec<&RankedColumn> {
         let special = self.columns.iter().filter(|column| interest(&column.density) > 0.0).count().min(most);
         let mut chosen: Vec<usize> = (0..special).collect();
         let scores: Vec<Vec<f64>> = self.columns.iter().map(standardised).collect();
@@ -67,7 +68,7 @@ impl Ranked {
     }
 }
 
-fn interest(density: &Density) -> f64 {
+fn interest(density: &MarginalDensity) -> f64 {
     let skew = density.skew();
     if density.modes.len() > 1 {
         density.modes.len() as f64 + density.valley
@@ -78,7 +79,7 @@ fn interest(density: &Density) -> f64 {
     }
 }
 
-fn standardised(column: &Column) -> Vec<f64> {
+fn standardised(column: &RankedColumn) -> Vec<f64> {
     let values: Vec<f64> =
         column.values.iter().map(|x| if x.is_finite() { *x } else { column.density.quantiles[1] }).collect();
     let n = values.len() as f64;

@@ -2,7 +2,7 @@
 //!
 //! The kernel of a draw is a product of two normals, as wide as those of both marginals.
 
-use super::density::{Density, blur};
+use super::density::{MarginalDensity, blur};
 use crate::figure::contour::contour;
 
 /// A joint density of two parameters on a square grid, `SIDE` points a side, x first.
@@ -18,7 +18,7 @@ impl Joint {
     pub const SIDE: usize = 64;
 
     /// From pairs, the component of each, and both marginals, whose ranges and kernel widths it shares.
-    pub fn new(pairs: &[(f64, f64)], component: &[usize], x: &Density, y: &Density) -> Self {
+    pub fn new(pairs: &[(f64, f64)], component: &[usize], x: &MarginalDensity, y: &MarginalDensity) -> Self {
         let side = Self::SIDE;
         let steps = [x, y].map(|m| (m.range.1 - m.range.0) / (side - 1) as f64);
         let mut heights = vec![0.0; side * side];
@@ -78,7 +78,7 @@ mod tests {
         let values: Vec<f64> = (0..40).map(|i| (f64::from(i) + 0.5) / 40.0).map(|u| (u / (1.0 - u)).ln()).collect();
         let pairs: Vec<(f64, f64)> = values.iter().flat_map(|x| values.iter().map(move |y| (*x, *y))).collect();
         let [x, y] = [|p: &(f64, f64)| p.0, |p: &(f64, f64)| p.1].map(|f| pairs.iter().map(f).collect::<Vec<f64>>());
-        let [x, y] = [x, y].map(|v| Density::new(&v, &[]).unwrap());
+        let [x, y] = [x, y].map(|v| MarginalDensity::new(&v, &[]).unwrap());
         let joint = Joint::new(&pairs, &[], &x, &y);
         let pieces = joint.contour(joint.levels[0]);
         let radius = |p: (f64, f64)| (p.0 - 0.5).hypot(p.1 - 0.5);

@@ -1,14 +1,14 @@
 //! The density of single parameters: a small picture each, the 90% interval shaded, modes marked with their value.
 
-use super::interest::Column;
+use super::interest::RankedColumn;
 use crate::figure::axis::{self, Panel, Scale, TICK};
-use crate::figure::{Anchor, Ink, Label, Scene, text};
+use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
 use crate::number;
 
 const HEIGHT: f64 = 178.0;
 
 /// The picture of one parameter.
-pub fn draw(column: &Column, width: f64) -> Scene {
+pub fn draw(column: &RankedColumn, width: f64) -> Scene {
     let density = &column.density;
     let mut scene = Scene::new(width, HEIGHT, format!("Density of {}", text::fit(&column.name, TICK, false, 400.0)));
     let x = Scale::linear(density.range.0, density.range.1);
@@ -19,8 +19,8 @@ pub fn draw(column: &Column, width: f64) -> Scene {
         n => format!("{n} modes"),
     };
     let room = width - 8.0 - text::width(&count, TICK, false) - 12.0;
-    scene.text(Label::new((4.0, 15.0), text::fit(&column.name, 13.0, true, room), 13.0, Ink::TEXT).bold());
-    scene.text(Label::new((width - 4.0, 15.0), count, TICK, Ink::MUTED).anchored(Anchor::End));
+    scene.text(TextLabel::new((4.0, 15.0), text::fit(&column.name, 13.0, true, room), 13.0, Ink::TEXT).bold());
+    scene.text(TextLabel::new((width - 4.0, 15.0), count, TICK, Ink::MUTED).anchored(Anchor::End));
 
     curve(&mut scene, &panel, column);
     let make = |most| axis::ticks(&x, most);
@@ -30,7 +30,7 @@ pub fn draw(column: &Column, width: f64) -> Scene {
 }
 
 /// The curve itself, filled, the middle 90% stronger.
-pub fn curve(scene: &mut Scene, panel: &Panel, column: &Column) {
+pub fn curve(scene: &mut Scene, panel: &Panel, column: &RankedColumn) {
     let density = &column.density;
     let points: Vec<_> = density.curve().map(|p| panel.at(p)).collect();
     let fill = |points: &[(f64, f64)], opacity: f64, scene: &mut Scene| {
@@ -48,7 +48,7 @@ pub fn curve(scene: &mut Scene, panel: &Panel, column: &Column) {
 }
 
 /// A tick and a value above each mode; where two values would touch, only the higher mode keeps its own.
-fn mark_modes(scene: &mut Scene, panel: &Panel, column: &Column) {
+fn mark_modes(scene: &mut Scene, panel: &Panel, column: &RankedColumn) {
     let mut modes = column.density.modes.clone();
     modes.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut taken: Vec<(f64, f64)> = Vec::new();
@@ -62,7 +62,7 @@ fn mark_modes(scene: &mut Scene, panel: &Panel, column: &Column) {
         let middle = x.clamp(half, (scene.width - half).max(half));
         if taken.iter().all(|(lo, hi)| middle + half < *lo || middle - half > *hi) {
             taken.push((middle - half, middle + half));
-            scene.text(Label::new((middle, y - 8.0), label, TICK, Ink::TEXT).anchored(Anchor::Middle));
+            scene.text(TextLabel::new((middle, y - 8.0), label, TICK, Ink::TEXT).anchored(Anchor::Middle));
         }
     }
 }

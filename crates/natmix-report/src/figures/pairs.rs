@@ -1,10 +1,10 @@
 //! Every pair of a few parameters: draws below the diagonal, contours above it, densities on it.
 
-use super::interest::{Column, Ranked};
+use super::interest::{Ranked, RankedColumn};
 use super::joint::Joint;
 use super::{colour, marginals};
 use crate::figure::axis::{self, Panel, Scale, TICK, Tick};
-use crate::figure::{Anchor, Ink, Label, Point, Scene, text};
+use crate::figure::{Anchor, Ink, Point, Scene, TextLabel, text};
 
 /// Parameters shown.
 const MOST: usize = 4;
@@ -31,7 +31,7 @@ pub fn draw(ranked: &Ranked, components: usize, width: f64) -> Option<Scene> {
     for (row, y) in chosen.iter().enumerate() {
         for (col, x) in chosen.iter().enumerate() {
             let corner = (left + col as f64 * (cell + gap), top + row as f64 * (0.82 * cell + gap));
-            let scale = |column: &Column| Scale::linear(column.density.range.0, column.density.range.1);
+            let scale = |column: &RankedColumn| Scale::linear(column.density.range.0, column.density.range.1);
             let (right, bottom) = (corner.0 + cell, corner.1 + 0.82 * cell);
             let panel = Panel { left: corner.0, right, top: corner.1, bottom, x: scale(x), y: scale(y) };
             if row == col {
@@ -55,18 +55,24 @@ pub fn draw(ranked: &Ranked, components: usize, width: f64) -> Option<Scene> {
 }
 
 fn legend(scene: &mut Scene, components: usize, left: f64) {
-    scene.text(Label::new((left, 12.0), "component", TICK, Ink::MUTED));
+    scene.text(TextLabel::new((left, 12.0), "component", TICK, Ink::MUTED));
     let mut x = left + text::width("component", TICK, false) + 14.0;
     for k in 0..components {
         scene.dots(vec![(x, 8.2)], 4.0, colour(k, components), 1.0);
         let name = (k + 1).to_string();
         let step = text::width(&name, TICK, false) + 22.0;
-        scene.text(Label::new((x + 7.0, 12.0), name, TICK, Ink::TEXT));
+        scene.text(TextLabel::new((x + 7.0, 12.0), name, TICK, Ink::TEXT));
         x += step;
     }
 }
 
-fn dots(scene: &mut Scene, panel: &Panel, (x, y): (&Column, &Column), ranked: &Ranked, coloured: Option<usize>) {
+fn dots(
+    scene: &mut Scene,
+    panel: &Panel,
+    (x, y): (&RankedColumn, &RankedColumn),
+    ranked: &Ranked,
+    coloured: Option<usize>,
+) {
     let inside = |scale: &Scale, v: f64| (scale.lo..=scale.hi).contains(&v);
     let small = panel.right - panel.left < 100.0;
     let step = x.values.len().div_ceil(if small { MOST_DOTS / 2 } else { MOST_DOTS }).max(1);
@@ -85,7 +91,7 @@ fn dots(scene: &mut Scene, panel: &Panel, (x, y): (&Column, &Column), ranked: &R
 }
 
 /// The smallest regions that hold half and nine tenths of the draws.
-fn contours(scene: &mut Scene, panel: &Panel, (x, y): (&Column, &Column), ranked: &Ranked) {
+fn contours(scene: &mut Scene, panel: &Panel, (x, y): (&RankedColumn, &RankedColumn), ranked: &Ranked) {
     let pairs: Vec<(f64, f64)> = x.values.iter().copied().zip(y.values.iter().copied()).collect();
     let joint = Joint::new(&pairs, &ranked.component, &x.density, &y.density);
     let place = |(sx, sy): Point| {
@@ -102,7 +108,7 @@ fn frame(scene: &mut Scene, panel: &Panel) {
     scene.line(vec![(l, t), (r, t), (r, b), (l, b), (l, t)], Ink::GRID, 1.0);
 }
 
-fn name_x(scene: &mut Scene, panel: &Panel, column: &Column) {
+fn name_x(scene: &mut Scene, panel: &Panel, column: &RankedColumn) {
     let room = panel.right - panel.left;
     // A label that reaches over the edge would touch that of the next panel.
     let inside = |tick: &Tick| {
@@ -112,14 +118,14 @@ fn name_x(scene: &mut Scene, panel: &Panel, column: &Column) {
     let make = |most: usize| axis::ticks(&panel.x, most.min(5)).into_iter().filter(inside).collect();
     panel.x_axis(scene, &axis::side_by_side(make, room), false);
     let name = text::fit(&column.name, 12.0, true, room - 6.0);
-    let label = Label::new((0.5 * (panel.left + panel.right), panel.bottom + 33.0), name, 12.0, Ink::TEXT);
+    let label = TextLabel::new((0.5 * (panel.left + panel.right), panel.bottom + 33.0), name, 12.0, Ink::TEXT);
     scene.text(label.bold().anchored(Anchor::Middle));
 }
 
-fn name_y(scene: &mut Scene, panel: &Panel, column: &Column, ticks: bool) {
+fn name_y(scene: &mut Scene, panel: &Panel, column: &RankedColumn, ticks: bool) {
     let room = panel.bottom - panel.top;
     let name = text::fit(&column.name, 12.0, true, room - 6.0);
-    let label = Label::new((12.0, 0.5 * (panel.top + panel.bottom)), name, 12.0, Ink::TEXT);
+    let label = TextLabel::new((12.0, 0.5 * (panel.top + panel.bottom)), name, 12.0, Ink::TEXT);
     scene.text(label.bold().upright().anchored(Anchor::Middle));
     if ticks {
         let most = if room > 100.0 { 4 } else { 2 };
@@ -130,7 +136,7 @@ fn name_y(scene: &mut Scene, panel: &Panel, column: &Column, ticks: bool) {
                 continue;
             }
             scene.line(vec![(panel.left - 3.0, y), (panel.left, y)], Ink::AXIS, 1.0);
-            let label = Label::new((panel.left - 6.0, y + 0.36 * TICK), tick.label, TICK, Ink::MUTED);
+            let label = TextLabel::new((panel.left - 6.0, y + 0.36 * TICK), tick.label, TICK, Ink::MUTED);
             scene.text(label.anchored(Anchor::End));
         }
     }

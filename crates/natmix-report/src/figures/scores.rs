@@ -1,7 +1,7 @@
 //! How good the predictions are: calibration, ROC curve and residuals, on training and test rows.
 
 use crate::figure::axis::{self, Panel, Scale};
-use crate::figure::{Anchor, Ink, Label, Scene, text};
+use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
 use crate::{Report, Scores, number};
 
 const WIDTH: f64 = 400.0;
@@ -95,9 +95,9 @@ fn square(title: &str, x_name: &str, y_name: &str) -> (Scene, Panel) {
 }
 
 fn name_axes(scene: &mut Scene, panel: &Panel, x_name: &str, y_name: &str) {
-    let x = Label::new((0.5 * (panel.left + panel.right), panel.bottom + 36.0), x_name, 12.0, Ink::MUTED);
+    let x = TextLabel::new((0.5 * (panel.left + panel.right), panel.bottom + 36.0), x_name, 12.0, Ink::MUTED);
     scene.text(x.anchored(Anchor::Middle));
-    let y = Label::new((12.0, 0.5 * (panel.top + panel.bottom)), y_name, 12.0, Ink::MUTED);
+    let y = TextLabel::new((12.0, 0.5 * (panel.top + panel.bottom)), y_name, 12.0, Ink::MUTED);
     scene.text(y.upright().anchored(Anchor::Middle));
 }
 
@@ -108,6 +108,6 @@ fn legend(scene: &mut Scene, panel: &Panel, entries: &[(String, Ink)]) {
     for (i, (name, ink)) in entries.iter().enumerate() {
         let y = panel.bottom - 14.0 - 18.0 * (entries.len() - 1 - i) as f64;
         scene.dots(vec![(x - 9.0, y - 4.0)], 4.5, *ink, 1.0);
-        scene.text(Label::new((x, y), name.clone(), 12.0, Ink::TEXT));
+        scene.text(TextLabel::new((x, y), name.clone(), 12.0, Ink::TEXT));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::colour;
 use crate::figure::axis::TICK;
-use crate::figure::{Anchor, Ink, Label, Scene, text};
-use crate::{Component, number};
+use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
+use crate::{ComponentSummary, number};
 
 /// Bars shown.
 const MOST: usize = 10;
@@ -11,7 +11,7 @@ const MOST: usize = 10;
 const SMALL: f64 = 0.005;
 
 /// The picture; none for a single component, whose weight is no news.
-pub fn draw(components: &[Component], width: f64) -> Option<Scene> {
+pub fn draw(components: &[ComponentSummary], width: f64) -> Option<Scene> {
     let mut sorted: Vec<(usize, f64)> =
         components.iter().map(|c| c.weight).enumerate().filter(|w| w.1.is_finite()).collect();
     if sorted.len() < 2 {
@@ -30,8 +30,8 @@ pub fn draw(components: &[Component], width: f64) -> Option<Scene> {
     }
     let (row, top) = ((200.0 / bars.len() as f64).clamp(22.0, 36.0), 26.0);
     let mut scene = Scene::new(width, top + row * bars.len() as f64 + 4.0, "Weights of the components");
-    scene.text(Label::new((0.0, 12.0), "component", TICK, Ink::MUTED));
-    scene.text(Label::new((width, 12.0), "weight", TICK, Ink::MUTED).anchored(Anchor::End));
+    scene.text(TextLabel::new((0.0, 12.0), "component", TICK, Ink::MUTED));
+    scene.text(TextLabel::new((width, 12.0), "weight", TICK, Ink::MUTED).anchored(Anchor::End));
     let left = bars.iter().map(|bar| text::width(&bar.0, 12.0, false)).fold(18.0, f64::max) + 10.0;
     let right = width - 52.0;
     let largest = bars.iter().map(|bar| bar.1).fold(f64::MIN_POSITIVE, f64::max);
@@ -41,8 +41,8 @@ pub fn draw(components: &[Component], width: f64) -> Option<Scene> {
         let end = left + (right - left) * (weight / largest).clamp(0.0, 1.0);
         scene.rect((left, y + 3.0), (right, y + row - 3.0), Ink::GRID, 0.55);
         scene.rect((left, y + 3.0), (end.max(left + 1.0), y + row - 3.0), ink, 1.0);
-        scene.text(Label::new((left - 8.0, base), name, 12.0, Ink::TEXT).anchored(Anchor::End));
-        scene.text(Label::new((width, base), number::percent(weight), 12.0, Ink::TEXT).anchored(Anchor::End));
+        scene.text(TextLabel::new((left - 8.0, base), name, 12.0, Ink::TEXT).anchored(Anchor::End));
+        scene.text(TextLabel::new((width, base), number::percent(weight), 12.0, Ink::TEXT).anchored(Anchor::End));
     }
     Some(scene)
 }

@@ -25,13 +25,13 @@ struct Line {
 }
 
 /// One or two coordinates that are shown.
-pub struct View {
+pub struct FormationView {
     pub names: Vec<String>,
     pub fitted_scale: bool,
     lines: Vec<Line>,
 }
 
-impl View {
+impl FormationView {
     /// The coordinates named, if there are such; else those in which the components lay furthest apart and went furthest,
     /// over all `mixtures`, in units of the last one's standard deviation.
     pub fn choose(target: &dyn Target, mixtures: &[&Mixture], named: Option<&[String]>) -> Self {

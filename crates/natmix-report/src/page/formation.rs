@@ -2,7 +2,7 @@
 
 use crate::figure::svg;
 use crate::figures::NARROW;
-use crate::figures::formation::{Marks, Picture, SIDE, Stage};
+use crate::figures::formation::{FormationPicture, Marks, SIDE, Stage};
 use crate::formation::{Formation, Moment};
 use crate::html::escape;
 use crate::number;
@@ -29,7 +29,7 @@ pub fn section(formation: Option<&Formation>, parameters: usize) -> (String, Str
     let (Some(last), Some(shown)) = (marks.last(), readouts.last()) else { return Default::default() };
     let last = elements(last);
     let picture = |width: f64, name: &str| {
-        let Picture { scene, panel } = stage.draw(width);
+        let FormationPicture { scene, panel } = stage.draw(width);
         let (w, h) = (panel.right - panel.left, panel.bottom - panel.top);
         let over = format!(
             "<clipPath id=\"formation-{name}\"><rect x=\"{0}\" y=\"{1}\" width=\"{w}\" height=\"{h}\"/></clipPath>\

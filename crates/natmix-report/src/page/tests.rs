@@ -5,7 +5,7 @@ mod samples;
 use std::collections::HashSet;
 
 use super::*;
-use crate::{Component, Parameter, Scores};
+use crate::{ComponentSummary, Parameter, Scores};
 use samples::{Sample, bad, empty, formation, logistic, three_modes};
 
 fn page(sample: &Sample) -> String {
@@ -182,11 +182,11 @@ fn numbers_that_are_none_do_no_harm() {
         let y = strange[(i + 3) % strange.len()];
         let mut sample = logistic();
         let report = &mut sample.report;
-        (report.elbo, report.log_evidence) = (Estimate { mean: x, se: y }, Estimate { mean: y, se: x });
+        (report.elbo, report.log_evidence) = (ReportedEstimate { mean: x, se: y }, ReportedEstimate { mean: y, se: x });
         (report.k_hat, report.k_threshold, report.ess, report.seconds) = (x, y, x, y);
         report.components = vec![
-            Component { weight: x, mean: vec![y], sd: vec![] },
-            Component { weight: y, mean: vec![], sd: vec![x] },
+            ComponentSummary { weight: x, mean: vec![y], sd: vec![] },
+            ComponentSummary { weight: y, mean: vec![], sd: vec![x] },
         ];
         report.parameters[0] = Parameter { name: String::new(), mean: x, sd: y, q05: y, q50: x, q95: y };
         let (calibration, roc) = (vec![(x, y, 0), (y, x, usize::MAX)], vec![(x, y), (y, x)]);

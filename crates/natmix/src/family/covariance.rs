@@ -35,6 +35,10 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 
+/// The inverse `eta` of a step size, from the eigenvalues of the whitened curvature and the components of the whitened gradient
+/// along its eigenvectors; nothing where there is no such step.
+pub type InverseRate<'a> = dyn Fn(&[f64], &[f64]) -> Option<f64> + 'a;
+
 /// A kind of covariance. See the [module page](self).
 ///
 /// Points are transposed where it says so: coordinate after coordinate, each a run of numbers that may be padded. Curvature
@@ -163,7 +167,7 @@ pub trait Covariance: std::fmt::Debug + Send + Sync {
         mean: &mut [f64],
         g: &[f64],
         h: &[f64],
-        eta: &dyn Fn(&[f64], &[f64]) -> Option<f64>,
+        eta: &InverseRate<'_>,
         scratch: &mut Scratch,
     ) -> StepInfo;
     /// Adds `shift` to the mean and `turn` to the factor with logarithmic diagonal, where no entry moves by more than
@@ -221,14 +225,14 @@ macro_rules! kinds {
                 match self { $($(#[$only])* Self::$kind => $kind::curvature_shape(),)* }
             }
             /// [`Covariance::from_sd`] of this kind.
-            pub fn from_sd(self, sd: &[f64]) -> Result<AnyCovariance, usize> {
+            pub fn with_sd(self, sd: &[f64]) -> Result<AnyCovariance, usize> {
                 match self { $($(#[$only])* Self::$kind => $kind::from_sd(sd).map(Into::into),)* }
             }
             /// [`Covariance::from_precisions`] of this kind.
-            pub fn from_precisions(self, precisions: &[f64]) -> Result<AnyCovariance, usize> {
+            pub fn with_precisions(self, precisions: &[f64]) -> Result<AnyCovariance, usize> {
                 match self { $($(#[$only])* Self::$kind => $kind::from_precisions(precisions).map(Into::into),)* }
             }
-            pub(crate) fn from_curvature(
+            pub(crate) fn with_curvature(
                 self,
                 curvature: &[f64],
                 sd: &[f64],

@@ -120,7 +120,7 @@ impl Checkpoint {
         let State { counts, mixture: _, kind: _, document, tensors } = &self.state;
         let mut tensors = tensors.clone();
         tensors.add("seconds", vec![1], vec![counts.seconds]);
-        let document = Document {
+        let document = CheckpointDocument {
             config: self.config.clone(),
             iteration: counts.iteration,
             evals: counts.spent.evals,
@@ -159,9 +159,11 @@ impl Observer for Checkpointer {
     }
 }
 
+/// All of a checkpoint but its tensors.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Document {
+#[doc(hidden)]
+pub struct CheckpointDocument {
     config: Config,
     iteration: u64,
     evals: u64,
@@ -174,10 +176,10 @@ impl Stored for Checkpoint {
     const KIND: &'static str = "checkpoint";
     // Before, the state of every strategy was laid out here.
     const FORMAT: u64 = 2;
-    type Document = Document;
+    type Document = CheckpointDocument;
 
-    fn layout(document: &Document) -> Result<Layout, String> {
-        let Document { config, iteration, evals, dropped, strategy } = document;
+    fn layout(document: &CheckpointDocument) -> Result<Layout, String> {
+        let CheckpointDocument { config, iteration, evals, dropped, strategy } = document;
         config.validate().map_err(|error| error.to_string())?;
         if [iteration, evals, dropped].iter().any(|count| **count > MOST_COUNT) {
             return Err("a counter is out of range".into());
@@ -187,8 +189,8 @@ impl Stored for Checkpoint {
         Ok(layout)
     }
 
-    fn assemble(document: Document, mut tensors: Tensors) -> Result<Self, String> {
-        let Document { config, iteration, evals, dropped, strategy } = document;
+    fn assemble(document: CheckpointDocument, mut tensors: Tensors) -> Result<Self, String> {
+        let CheckpointDocument { config, iteration, evals, dropped, strategy } = document;
         let seconds = tensors.take("seconds");
         check_all("seconds", &seconds, |x| x.is_finite() && x >= 0.0)?;
         let kind = kind_of(&config);

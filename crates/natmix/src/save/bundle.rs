@@ -29,10 +29,10 @@ const PREFIX: u64 = 8;
 const MOST_HEADER: u64 = 16 << 20;
 
 /// Names and shapes of the tensors in a file.
-pub(crate) type Layout = Vec<(String, Vec<usize>)>;
+pub type Layout = Vec<(String, Vec<usize>)>;
 
 /// What can be kept in a file.
-pub(crate) trait Stored: Sized {
+pub trait Stored: Sized {
     /// Its name in files and messages.
     const KIND: &'static str;
     /// Version of the format that this program writes, and the only one that it reads.
@@ -47,7 +47,7 @@ pub(crate) trait Stored: Sized {
 
 /// Named tensors.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Tensors(BTreeMap<String, Tensor>);
+pub struct Tensors(BTreeMap<String, Tensor>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Tensor {
@@ -56,6 +56,7 @@ struct Tensor {
 }
 
 impl Tensors {
+    /// Adds a tensor, row after row.
     pub fn add(&mut self, name: &str, shape: Vec<usize>, data: Vec<f64>) {
         self.0.insert(name.to_owned(), Tensor { shape, data });
     }
@@ -129,7 +130,7 @@ fn foreign(what: &str) -> Problem {
 }
 
 /// The bytes of a file. Fails on what could not be read again.
-pub(crate) fn encode<S: Stored>(document: &S::Document, tensors: &Tensors) -> Result<Vec<u8>, Error> {
+pub fn encode<S: Stored>(document: &S::Document, tensors: &Tensors) -> Result<Vec<u8>, Error> {
     let refuse = |what: String| Error::InvalidInput(format!("this {} cannot be saved: {what}", S::KIND));
     let envelope = Envelope { format: S::FORMAT, kind: S::KIND.into(), content: document };
     let text = serde_json::to_string(&envelope).map_err(|error| refuse(error.to_string()))?;
@@ -143,7 +144,7 @@ pub(crate) fn encode<S: Stored>(document: &S::Document, tensors: &Tensors) -> Re
 }
 
 /// Writes a file by way of a temporary one beside it: whoever looks sees the old file or the new one, never a part.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -171,7 +172,7 @@ fn write_and_rename(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<(
 }
 
 /// Reads a file.
-pub(crate) fn read_file<S: Stored>(path: &Path) -> Result<S, Error> {
+pub fn read_file<S: Stored>(path: &Path) -> Result<S, Error> {
     let open = || {
         // Asked before opening: a pipe would wait for its writer.
         if !fs::metadata(path).map_err(Problem::Io)?.is_file() {
@@ -185,7 +186,7 @@ pub(crate) fn read_file<S: Stored>(path: &Path) -> Result<S, Error> {
 }
 
 /// Reads what would be in a file; `name` stands in messages.
-pub(crate) fn read_bytes<S: Stored>(bytes: &[u8], name: &str) -> Result<S, Error> {
+pub fn read_bytes<S: Stored>(bytes: &[u8], name: &str) -> Result<S, Error> {
     read(bytes, bytes.len() as u64).map_err(|problem| problem.into_error(name.to_owned()))
 }
 

@@ -73,7 +73,7 @@ fn fixed_components(settings: &Automatic) -> usize {
 
 /// Most components that the settings allow.
 fn most_components(config: &Config, settings: &Automatic) -> usize {
-    let Tuning { max_components: most, max_components_evals: evals, .. } = settings.tuning;
+    let Tuning { max_components: most, max_components_evals: evals, .. } = *settings.tuning;
     let affordable = (budget(config).unwrap_or(0) / evals) as usize;
     match fixed_components(settings) {
         0 => affordable.clamp(most, 2 * most),

@@ -53,5 +53,5 @@ pub(crate) fn first_mixture(config: &Config, count: usize, dim: usize) -> Result
 pub(crate) fn precision_from_sd(sd: &[f64], kind: CovarianceKind) -> Result<AnyCovariance, Error> {
     let wrong =
         |i: usize| Error::Config { setting: "init_sd", problem: format!("must have finite squares, not {}", sd[i]) };
-    kind.from_sd(sd).map_err(wrong)
+    kind.with_sd(sd).map_err(wrong)
 }

@@ -3,7 +3,10 @@
 use natmix::observe::TraceRow;
 
 use crate::formation::{Formation, Moment};
-use crate::{Component, Draws, Estimate, Evals, Loo, Model, Parameter, Report, Scores, Stop, Verdict};
+use crate::{
+    ComponentSummary, Draws, Evals, Loo, ModelSummary, Parameter, Report, ReportedEstimate, Scores, StopSummary,
+    VerdictSummary,
+};
 
 /// A report with everything that its page is made from.
 pub struct Sample {
@@ -28,9 +31,9 @@ pub fn formation(dim: usize, names: &[&str]) -> Formation {
 }
 
 /// Normal numbers, the same every time.
-pub struct Noise(u64);
+pub struct SampleNoise(u64);
 
-impl Noise {
+impl SampleNoise {
     fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
@@ -44,9 +47,14 @@ impl Noise {
 
 /// A report without anything: what a run that stopped at once may leave.
 pub fn empty() -> Sample {
-    let nothing = Estimate { mean: f64::NAN, se: f64::NAN };
+    let nothing = ReportedEstimate { mean: f64::NAN, se: f64::NAN };
     let report = Report {
-        verdict: Verdict { trusted: false, sentence: "Nothing was fitted.".into(), reasons: vec![], notes: vec![] },
+        verdict: VerdictSummary {
+            trusted: false,
+            sentence: "Nothing was fitted.".into(),
+            reasons: vec![],
+            notes: vec![],
+        },
         elbo: nothing,
         log_evidence: nothing,
         k_hat: f64::NAN,
@@ -56,11 +64,11 @@ pub fn empty() -> Sample {
         search: None,
         components: vec![],
         parameters: vec![],
-        model: Model { kind: "density".into(), summary: "nothing".into(), rows: None, priors: vec![] },
+        model: ModelSummary { kind: "density".into(), summary: "nothing".into(), rows: None, priors: vec![] },
         evals: Evals { points: 0, diagnostics: 0 },
         iterations: 0,
         seconds: 0.0,
-        stop: Stop { reason: "interrupted".into(), converged: false },
+        stop: StopSummary { reason: "interrupted".into(), converged: false },
         seed: 0,
         version: "0.1.0".into(),
         config: serde_json::Value::Null,
@@ -88,7 +96,7 @@ fn summarise(draws: &Draws) -> Vec<Parameter> {
 }
 
 fn climb(
-    noise: &mut Noise,
+    noise: &mut SampleNoise,
     from: f64,
     to: f64,
     se: f64,
@@ -108,7 +116,7 @@ fn climb(
 
 /// A density in four dimensions with three modes that nothing connects.
 pub fn three_modes() -> Sample {
-    let mut noise = Noise(7);
+    let mut noise = SampleNoise(7);
     let (weights, centres) = ([0.5, 0.3, 0.2], [[-8.0, 4.0, 0.3], [0.5, -6.0, 0.3], [7.0, 5.0, -0.6]]);
     let (mut values, mut component) = (vec![], vec![]);
     for _ in 0..2000 {
@@ -122,7 +130,7 @@ pub fn three_modes() -> Sample {
     let names = ["z1", "z2", "scale", "z4"].map(String::from).to_vec();
     let draws = Draws { names, values, component };
     let mut sample = empty();
-    sample.report.verdict = Verdict {
+    sample.report.verdict = VerdictSummary {
         trusted: true,
         sentence:
             "Three separate modes were found, with 50%, 30% and 20% of the mass; the importance weights are even, so \
@@ -131,17 +139,18 @@ pub fn three_modes() -> Sample {
         reasons: vec![],
         notes: vec!["Two components were added and one was removed during the search.".into()],
     };
-    sample.report.elbo = Estimate { mean: -0.0213, se: 0.0041 };
-    sample.report.log_evidence = Estimate { mean: -0.0007, se: 0.0052 };
+    sample.report.elbo = ReportedEstimate { mean: -0.0213, se: 0.0041 };
+    sample.report.log_evidence = ReportedEstimate { mean: -0.0007, se: 0.0052 };
     (sample.report.k_hat, sample.report.k_threshold, sample.report.ess) = (0.21, 0.7, 3871.2);
     sample.report.modes = 3;
-    sample.report.components =
-        (0..3).map(|k| Component { weight: weights[k], mean: centres[k].to_vec(), sd: vec![0.7, 0.8, 0.35] }).collect();
+    sample.report.components = (0..3)
+        .map(|k| ComponentSummary { weight: weights[k], mean: centres[k].to_vec(), sd: vec![0.7, 0.8, 0.35] })
+        .collect();
     sample.report.parameters = summarise(&draws);
     sample.report.model.summary = "three_modes.json: Gaussian mixture in 4 dimensions".into();
     sample.report.evals = Evals { points: 18_240, diagnostics: 4000 };
     (sample.report.iterations, sample.report.seconds) = (412, 0.387);
-    sample.report.stop = Stop { reason: "converged".into(), converged: true };
+    sample.report.stop = StopSummary { reason: "converged".into(), converged: true };
     sample.report.config = serde_json::json!({"method": "auto", "components": "auto", "seed": 1, "covariance": "full"});
     sample.trace = climb(&mut noise, -180.0, -0.02, 0.04, 900, |t| match t {
         t if t < 0.1 => 1,
@@ -155,7 +164,7 @@ pub fn three_modes() -> Sample {
 
 /// A logistic regression with 25 parameters and one component.
 pub fn logistic() -> Sample {
-    let mut noise = Noise(11);
+    let mut noise = SampleNoise(11);
     let names: Vec<String> = ["intercept", "checking account balance", "duration", "credit history", "amount"]
         .into_iter()
         .map(String::from)
@@ -180,20 +189,20 @@ pub fn logistic() -> Sample {
     }
     let draws = Draws { names, values, component: vec![0; 1000] };
     let mut sample = empty();
-    sample.report.verdict = Verdict {
+    sample.report.verdict = VerdictSummary {
         trusted: true,
         sentence: "One mode was found and a single Gaussian describes it well: you may use its means and intervals."
             .into(),
         reasons: vec![],
         notes: vec![],
     };
-    sample.report.elbo = Estimate { mean: -585.1312, se: 0.0123 };
-    sample.report.log_evidence = Estimate { mean: -585.0921, se: 0.0098 };
+    sample.report.elbo = ReportedEstimate { mean: -585.1312, se: 0.0123 };
+    sample.report.log_evidence = ReportedEstimate { mean: -585.0921, se: 0.0098 };
     (sample.report.k_hat, sample.report.k_threshold, sample.report.ess) = (0.48, 0.7, 3720.0);
     sample.report.modes = 1;
-    sample.report.components = vec![Component { weight: 1.0, mean: centres.clone(), sd: vec![0.1; 25] }];
+    sample.report.components = vec![ComponentSummary { weight: 1.0, mean: centres.clone(), sd: vec![0.1; 25] }];
     sample.report.parameters = summarise(&draws);
-    sample.report.model = Model {
+    sample.report.model = ModelSummary {
         kind: "logistic".into(),
         summary: "german_credit.csv: 1,000 rows, 24 columns, outcome default".into(),
         rows: Some(1000),
@@ -201,7 +210,7 @@ pub fn logistic() -> Sample {
     };
     sample.report.evals = Evals { points: 9_800, diagnostics: 4000 };
     (sample.report.iterations, sample.report.seconds) = (98, 0.61);
-    sample.report.stop = Stop { reason: "converged".into(), converged: true };
+    sample.report.stop = StopSummary { reason: "converged".into(), converged: true };
     sample.report.config = serde_json::json!({"method": "auto", "rate": 1.0, "seed": 1, "data": "german_credit.csv"});
     let scores = |rows: usize, bend: f64| Scores {
         rows,
@@ -226,7 +235,7 @@ pub fn logistic() -> Sample {
 
 /// A linear regression that ran out of evaluations with a k-hat that says no, thirty components, and hostile names.
 pub fn bad() -> Sample {
-    let mut noise = Noise(23);
+    let mut noise = SampleNoise(23);
     let hostile = "<script>alert('x')</script> & \"quoted\" \u{202E}backwards";
     let names: Vec<String> = [
         hostile,
@@ -251,7 +260,7 @@ pub fn bad() -> Sample {
     }
     let draws = Draws { names, values, component };
     let mut sample = empty();
-    sample.report.verdict = Verdict {
+    sample.report.verdict = VerdictSummary {
         trusted: false,
         sentence: "The fit has not come to rest and its tails are too light for the posterior: do not use these numbers yet.".into(),
         reasons: vec![
@@ -260,15 +269,15 @@ pub fn bad() -> Sample {
         ],
         notes: vec!["Outcome <default> & \"rate\" were standardised.".into()],
     };
-    sample.report.elbo = Estimate { mean: -1423.8, se: 2.31 };
-    sample.report.log_evidence = Estimate { mean: -1391.2, se: 6.4 };
+    sample.report.elbo = ReportedEstimate { mean: -1423.8, se: 2.31 };
+    sample.report.log_evidence = ReportedEstimate { mean: -1391.2, se: 6.4 };
     (sample.report.k_hat, sample.report.k_threshold, sample.report.ess) = (1.13, 0.7, 41.3);
     sample.report.modes = 2;
     sample.report.components = (0..30)
-        .map(|k| Component { weight: 0.28 * 0.72_f64.powi(k), mean: vec![f64::from(k); 4], sd: vec![1.0; 4] })
+        .map(|k| ComponentSummary { weight: 0.28 * 0.72_f64.powi(k), mean: vec![f64::from(k); 4], sd: vec![1.0; 4] })
         .collect();
     sample.report.parameters = summarise(&draws);
-    sample.report.model = Model {
+    sample.report.model = ModelSummary {
         kind: "linear".into(),
         summary: "C:\\data\\<b>my</b> table.csv: 512 rows, 3 columns".into(),
         rows: Some(512),
@@ -276,7 +285,7 @@ pub fn bad() -> Sample {
     };
     sample.report.evals = Evals { points: 100_000, diagnostics: 4000 };
     (sample.report.iterations, sample.report.seconds) = (2500, 161.0);
-    sample.report.stop = Stop { reason: "evaluation limit reached".into(), converged: false };
+    sample.report.stop = StopSummary { reason: "evaluation limit reached".into(), converged: false };
     let residuals = (0..300).map(|_| (20.0 + 8.0 * noise.normal(), noise.normal())).collect();
     sample.report.train =
         Some(Scores { rows: 512, nll: Some(2.31), rmse: Some(4.213), residuals, ..Scores::default() });

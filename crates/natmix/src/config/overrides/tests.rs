@@ -151,7 +151,7 @@ fn wrong_values_are_told_with_the_right_ones() {
     let message = |json: &str| serde_json::from_str::<Overrides>(json).unwrap_err().to_string();
     assert!(message(r#"{"draws": "dice"}"#).contains("unknown variant `dice`, expected one of `independent`, "));
     assert!(message(r#"{"components": "many"}"#).contains("expected auto or usize"));
-    assert!(message(r#"{"covariance": "round"}"#).contains("expected auto or `diag` or `full`"));
+    assert!(message(r#"{"covariance": "round"}"#).contains("expected auto or `full` or `diag`"));
     assert!(message(r#"{"pace": 1}"#).contains("unknown field `pace`"));
     let none = Overrides { components: Some(0.into()), ..Overrides::default() };
     assert!(none.resolve(None, &About::default()).unwrap_err().to_string().contains("at least 1"));

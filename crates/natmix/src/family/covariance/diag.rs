@@ -1,6 +1,6 @@
 //! A diagonal covariance: the mean-field family, elementwise throughout.
 
-use super::{AnyCovariance, CentredPoints, Covariance};
+use super::{AnyCovariance, CentredPoints, Covariance, InverseRate};
 use crate::rule::{Skipped, StepInfo, finite, move_both};
 use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
@@ -263,7 +263,7 @@ impl Covariance for Diag {
         mean: &mut [f64],
         g: &[f64],
         h: &[f64],
-        eta: &dyn Fn(&[f64], &[f64]) -> Option<f64>,
+        eta: &InverseRate<'_>,
         scratch: &mut Scratch,
     ) -> StepInfo {
         let d = self.dim();

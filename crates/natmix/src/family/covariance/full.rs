@@ -2,7 +2,7 @@
 
 mod steps;
 
-use super::{AnyCovariance, CentredPoints, Covariance};
+use super::{AnyCovariance, CentredPoints, Covariance, InverseRate};
 use crate::lanes;
 use crate::linalg::{self, Memory, Transpose};
 use crate::rule::{StepInfo, move_both};
@@ -356,7 +356,7 @@ impl Covariance for Full {
         mean: &mut [f64],
         g: &[f64],
         h: &[f64],
-        eta: &dyn Fn(&[f64], &[f64]) -> Option<f64>,
+        eta: &InverseRate<'_>,
         scratch: &mut Scratch,
     ) -> StepInfo {
         steps::spectral(self, mean, (g, h), eta, scratch)

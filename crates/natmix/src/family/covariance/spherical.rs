@@ -1,6 +1,6 @@
 //! One variance for all coordinates: a toy kind for tests, which shows that a kind is one file and one line in the list.
 
-use super::{AnyCovariance, CentredPoints, Covariance, Diag};
+use super::{AnyCovariance, CentredPoints, Covariance, Diag, InverseRate};
 use crate::rule::{Skipped, StepInfo, finite, move_both};
 use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
@@ -177,7 +177,7 @@ impl Covariance for Spherical {
         mean: &mut [f64],
         g: &[f64],
         h: &[f64],
-        eta: &dyn Fn(&[f64], &[f64]) -> Option<f64>,
+        eta: &InverseRate<'_>,
         _: &mut Scratch,
     ) -> StepInfo {
         let lam = vec![-average(h) / self.prec; self.dim];

@@ -237,12 +237,12 @@ fn estimates_agree_with_dense_formulas() {
 fn starts_have_the_spread_that_was_asked_for() {
     for &kind in CovarianceKind::ALL {
         let sd = [0.5; D];
-        assert_near(&kind.from_sd(&sd).unwrap().variances(), &[0.25; D], kind.name());
-        assert_near(&kind.from_precisions(&[4.0; D]).unwrap().variances(), &[0.25; D], kind.name());
-        assert!(kind.from_precisions(&[-1.0; D]).is_err());
+        assert_near(&kind.with_sd(&sd).unwrap().variances(), &[0.25; D], kind.name());
+        assert_near(&kind.with_precisions(&[4.0; D]).unwrap().variances(), &[0.25; D], kind.name());
+        assert!(kind.with_precisions(&[-1.0; D]).is_err());
         // In units of the start: nine times as curved is a third as wide.
         let curvature = crate::linalg::diagonal([9.0; D], D);
-        let found = kind.from_curvature(&curvature, &sd, &|x| x).unwrap();
+        let found = kind.with_curvature(&curvature, &sd, &|x| x).unwrap();
         assert_near(&found.variances(), &[0.25 / 9.0; D], kind.name());
         assert_eq!((found.kind(), found.dim()), (kind, D));
         let name = serde_json::to_string(&kind).unwrap();

@@ -16,7 +16,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    fn new(done: u64, last: u64) -> Box<dyn Strategy> {
+    fn boxed(done: u64, last: u64) -> Box<dyn Strategy> {
         let mixture = Mixture::single(Gaussian::isotropic(vec![0.0], 1.0));
         Box::new(Self { mixture, prepared: done > 0, done, last })
     }
@@ -94,7 +94,7 @@ fn run(config: &Config, max_evals: u64, (done, last): (u64, u64), counts: Counts
     let mut evaluator = of_target(&target, &scratch, Limits { spent: counts.spent, max_evals });
     let mut observers: [&mut dyn Observer; 1] = [watch];
     let driver = Driver {
-        strategy: Scripted::new(done, last),
+        strategy: Scripted::boxed(done, last),
         evaluator: &mut *evaluator,
         scratch: &scratch,
         config,

@@ -26,7 +26,7 @@ pub(crate) fn laplace(
         Some(climb_curvature(summit, sd, tuning))
     };
     let Some(curvature) = known else { return Ok(None) };
-    let prec = kind.from_curvature(&curvature, sd, &|precision| bounded(precision, tuning));
+    let prec = kind.with_curvature(&curvature, sd, &|precision| bounded(precision, tuning));
     Ok(prec.ok().map(|prec| Gaussian::new(summit.z.clone(), prec)))
 }
 

@@ -2,6 +2,7 @@
 
 use super::Full;
 use crate::family::Covariance;
+use crate::family::covariance::InverseRate;
 use crate::linalg::{self, Transpose};
 use crate::rule::{Skipped, StepInfo, finite, move_both};
 use crate::workspace::Scratch;
@@ -57,7 +58,7 @@ pub(super) fn spectral(
     full: &mut Full,
     mean: &mut [f64],
     (g, h): (&[f64], &[f64]),
-    eta: &dyn Fn(&[f64], &[f64]) -> Option<f64>,
+    eta: &InverseRate<'_>,
     scratch: &mut Scratch,
 ) -> StepInfo {
     let d = full.dim;

@@ -1,0 +1,62 @@
+//! What can go wrong between a problem and its record.
+
+use natmix_models::DataError;
+use natmix_models::study::StudyError;
+
+/// Errors of the application. Those of the engine and of data keep their own words.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A request that makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// Reading or writing failed.
+    #[error("cannot {what}")]
+    Io {
+        /// What was tried: "read FILE".
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// One step failed because of another.
+    #[error("{what}")]
+    Because {
+        /// What failed.
+        what: String,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// Of the engine.
+    #[error(transparent)]
+    Engine(#[from] natmix::Error),
+    /// Of a table or an image file.
+    #[error(transparent)]
+    Data(#[from] DataError),
+}
+
+impl From<StudyError> for Error {
+    fn from(error: StudyError) -> Self {
+        match error {
+            StudyError::Data(error) => error.into(),
+            StudyError::Model(error) => error.into(),
+            error => Self::Invalid(error.to_string()),
+        }
+    }
+}
+
+impl Error {
+    /// For `map_err` on what reads or writes: `what` completes "cannot".
+    pub(crate) fn io(what: String) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+
+    /// For `map_err`: says what failed because of this.
+    pub(crate) fn because<E: Into<Self>>(what: String) -> impl FnOnce(E) -> Self {
+        move |source| Self::Because { what, source: Box::new(source.into()) }
+    }
+
+    /// A setting with a value that does not fit.
+    pub(crate) fn setting(setting: &'static str, problem: impl Into<String>) -> Self {
+        natmix::Error::Config { setting, problem: problem.into() }.into()
+    }
+}

@@ -1,0 +1,215 @@
+//! What a fit found, by whichever way, and the record that is made of it.
+
+use crate::Error;
+use crate::networks;
+use crate::predictive::Predictive;
+use crate::problem::Problem;
+use crate::record::FitRecord;
+use crate::saved::{ExternalMemory, SavedModel, SavedPosterior};
+use crate::settings::Settings;
+use crate::summary::{self, MixtureSample};
+use natmix::Fitted;
+use natmix::automatic::SearchSummary;
+use natmix::diagnose::Diagnostics;
+use natmix::family::Mixture;
+use natmix::observe::TraceRow;
+use natmix::stop::StopReason;
+use natmix_report::formation::Formation;
+use natmix_report::{
+    ComponentSummary, Draws, Evals, ModelSummary, Parameter, Report, ReportedEstimate, StopSummary, VerdictSummary,
+};
+use serde_json::{Value, json};
+
+/// What a fit found.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The mixture.
+    pub mixture: Mixture,
+    /// The way there.
+    pub trace: Vec<TraceRow>,
+    /// Draws of the mixture that its summaries are made from; a network makes its own.
+    pub sample: Option<MixtureSample>,
+    /// How the mixture formed, where that was asked for.
+    pub formation: Option<Formation>,
+    pub(crate) iterations: u64,
+    pub(crate) evals: u64,
+    pub(crate) seconds: f64,
+    pub(crate) stop: StopSummary,
+    pub(crate) elbo: ReportedEstimate,
+    /// Of the engine, if it was the engine.
+    pub(crate) diagnostics: Option<Diagnostics>,
+    pub(crate) search: Option<SearchSummary>,
+    /// Whether components are points, as those of plain networks are.
+    pub(crate) points: bool,
+    /// Settings, resolved.
+    pub(crate) config: Value,
+    /// Plain words about what the posterior is.
+    pub(crate) notes: Vec<String>,
+}
+
+/// How a function from elsewhere wants to be spoken of, and its own variables.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// Name of the model.
+    pub kind: String,
+    /// One line for people.
+    pub summary: String,
+    /// Its variables.
+    pub memory: ExternalMemory,
+    /// Names and values of the finished sample in its own variables, draw after draw.
+    pub own_scale: Option<(Vec<String>, Vec<f64>)>,
+}
+
+impl Finished {
+    /// From a fit of the engine, with the evaluations that came before it.
+    pub(crate) fn of_fitted(fitted: Fitted, trace: Vec<TraceRow>) -> Result<Self, Error> {
+        if let Some(error) = fitted.observer_error.or(fitted.diagnostics_error) {
+            return Err(error.into());
+        }
+        let Some(diagnostics) = fitted.diagnostics else {
+            return Err(Error::Invalid("no diagnostics were measured".into()));
+        };
+        Ok(Self {
+            trace,
+            sample: None,
+            formation: None,
+            iterations: fitted.iterations,
+            evals: fitted.evals,
+            seconds: fitted.seconds,
+            stop: StopSummary { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
+            elbo: ReportedEstimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
+            diagnostics: Some(diagnostics),
+            search: fitted.search,
+            points: false,
+            // The number of threads never changes a result, so it is no part of one.
+            config: json!(natmix::Config { threads: 0, ..fitted.config }),
+            notes: Vec::new(),
+            mixture: fitted.mixture,
+        })
+    }
+
+    /// Whether somebody interrupted it.
+    pub fn interrupted(&self) -> bool {
+        self.stop.reason == StopReason::Cancelled.name()
+    }
+
+    /// All that is kept. `description` is for functions from elsewhere.
+    pub fn record(
+        self,
+        problem: &Problem,
+        settings: &Settings,
+        description: Option<Description>,
+    ) -> Result<FitRecord, Error> {
+        if let Problem::Network(network) = problem {
+            return networks::record::record(self, &network.data, problem, settings);
+        }
+        let target = problem.target()?;
+        let sample = self.sample.clone().unwrap_or_else(|| MixtureSample::of(&self.mixture, settings.seed()));
+        let mut model = problem.memory(false);
+        let (kind, summary, own_scale) = match description {
+            None => (problem.kind().to_owned(), problem.summary(), None),
+            Some(Description { kind, summary, memory, own_scale }) => {
+                if let SavedModel::External(known) = &mut model {
+                    *known = memory;
+                }
+                (kind, summary, own_scale)
+            }
+        };
+        let draws = match own_scale {
+            Some((names, values)) if values.len() == names.len() * sample.component.len() => {
+                Draws { names, values, component: sample.component.clone() }
+            }
+            Some(_) => return Err(Error::Invalid("one row of draws is needed for each draw of the mixture".into())),
+            None => sample.on_scale_of(target),
+        };
+        let modes = self.mixture.modes().len();
+        let diagnostics = self.diagnostics.as_ref();
+        let verdict = diagnostics.map(|d| summary::verdict(&summary, modes, self.mixture.len(), &d.verdict));
+        let parts = ReportParts {
+            verdict: verdict.ok_or_else(|| Error::Invalid("no diagnostics were measured".into()))?,
+            modes,
+            components: components(&self.mixture, true),
+            parameters: summary::parameters(&draws),
+            model: ModelSummary { kind, summary, rows: target.num_rows(), priors: problem.priors() },
+            config: ("engine", settings),
+        };
+        let report = self.report(parts);
+        let posterior = SavedPosterior {
+            parameter_names: draws.names.clone(),
+            settings: Some(settings.clone()),
+            model,
+            mixture: self.mixture,
+        };
+        Ok(FitRecord { posterior, report, trace: self.trace, draws, formation: self.formation, log_likelihood: None })
+    }
+
+    /// The same with figures of a regression's rows.
+    pub fn record_with_rows(self, problem: &Problem, settings: &Settings) -> Result<FitRecord, Error> {
+        let Problem::Regression(regression) = problem else { return self.record(problem, settings, None) };
+        let sample = self.sample.clone();
+        let mut record = self.record(problem, settings, None)?;
+        let sample = sample.unwrap_or_else(|| MixtureSample::of(&record.posterior.mixture, settings.seed()));
+        let (study, test, q) = (&regression.study, regression.test.as_ref(), &record.posterior.mixture);
+        let rows = Predictive::measure(study, test, q, &sample.z, settings.seed())?;
+        rows.add_to(&mut record.report);
+        record.log_likelihood = rows.log_likelihood;
+        Ok(record)
+    }
+
+    pub(crate) fn report(&self, parts: ReportParts<'_>) -> Report {
+        let ReportParts { verdict, modes, components, parameters, model, config: (part, settings) } = parts;
+        let diagnostics = self.diagnostics.as_ref();
+        let unknown = f64::NAN;
+        Report {
+            verdict,
+            elbo: self.elbo,
+            log_evidence: diagnostics.map_or(ReportedEstimate { mean: unknown, se: unknown }, |d| ReportedEstimate {
+                mean: d.log_evidence.mean,
+                se: d.log_evidence.se,
+            }),
+            k_hat: diagnostics.map_or(unknown, |d| d.k_hat),
+            k_threshold: diagnostics.map_or(unknown, |d| d.k_threshold),
+            ess: diagnostics.map_or(unknown, |d| d.ess),
+            modes,
+            search: self.search.clone(),
+            components,
+            parameters,
+            model,
+            evals: Evals { points: self.evals, diagnostics: diagnostics.map_or(0, |d| d.draws as u64) },
+            iterations: self.iterations,
+            seconds: self.seconds,
+            stop: self.stop.clone(),
+            seed: settings.seed(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config: json!({"settings": settings, part: self.config}),
+            train: None,
+            test: None,
+            ood: None,
+            loo: None,
+        }
+    }
+}
+
+/// What a report has that does not follow from the fit alone.
+pub(crate) struct ReportParts<'a> {
+    pub verdict: VerdictSummary,
+    pub modes: usize,
+    pub components: Vec<ComponentSummary>,
+    pub parameters: Vec<Parameter>,
+    pub model: ModelSummary,
+    /// Under which name the resolved settings stand, and the settings as they were given.
+    pub config: (&'static str, &'a Settings),
+}
+
+/// The components for a report; `named` if their coordinates are few enough to list.
+pub(crate) fn components(q: &Mixture, named: bool) -> Vec<ComponentSummary> {
+    let weights = q.weights();
+    let parts = q.components().iter().zip(weights);
+    parts
+        .map(|(component, weight)| ComponentSummary {
+            weight,
+            mean: if named { component.mean().to_vec() } else { Vec::new() },
+            sd: if named { component.sd() } else { Vec::new() },
+        })
+        .collect()
+}

@@ -1,0 +1,120 @@
+//! The record of a network's fit: scores of its predictions, and draws of its weights.
+
+use super::data::NetworkData;
+use super::score;
+use crate::Error;
+use crate::finished::{Finished, ReportParts, components};
+use crate::problem::Problem;
+use crate::record::FitRecord;
+use crate::saved::SavedPosterior;
+use crate::settings::Settings;
+use crate::summary;
+use natmix::family::Mixture;
+use natmix_nets::predict::Averaging;
+use natmix_nets::{Network, NetworkLikelihood};
+use natmix_report::{Draws, ModelSummary, Parameter, Report, VerdictSummary};
+
+/// Weights up to which each is reported by name.
+const MOST_NAMED: usize = 1_000;
+/// Weights up to which their names are kept in the posterior's file, whose header has a bound.
+const MOST_NAMES_KEPT: usize = 100_000;
+/// Numbers in `draws.zarr` when weights are too many to name.
+const MOST_DRAWN: usize = 1_000_000;
+/// Draws a component for scores of the training rows.
+const TRAIN_DRAWS: usize = 10;
+
+/// All that is kept: the report with scores, draws, and what predictions need.
+pub(crate) fn record(
+    found: Finished,
+    data: &NetworkData,
+    problem: &Problem,
+    settings: &Settings,
+) -> Result<FitRecord, Error> {
+    let (network, input, q) = (&data.network, &data.input, &found.mixture);
+    let averaging = |each: usize| match found.points {
+        true => Averaging::Means,
+        false => Averaging::Draws { each, seed: settings.seed() },
+    };
+    let draws = settings.network.score_draws();
+    let (train, _) = score::score(network, input, q, &data.train, averaging(draws.min(TRAIN_DRAWS)))?;
+    let test = data.test.as_ref().map(|rows| score::score(network, input, q, rows, averaging(draws))).transpose()?;
+    let ood = match (&data.ood, &test) {
+        (Some(rows), Some((_, test))) => score::ood(network, q, test, rows, averaging(draws))?,
+        (Some(_), None) => return Err(Error::setting("ood", "needs test rows to compare with (`test`)")),
+        (None, _) => None,
+    };
+    let named = network.weights() <= MOST_NAMED;
+    let names = network.weight_names(&data.names);
+    let sampled = draw_weights(network, q, named, &names, settings.seed());
+    let report = found.report(ReportParts {
+        verdict: verdict(data, &found),
+        modes: q.len(),
+        components: components(q, named),
+        parameters: if named { summary::parameters(&sampled) } else { noise(&sampled, network.likelihood()) },
+        model: ModelSummary {
+            kind: problem.kind().into(),
+            summary: data.describe(),
+            rows: Some(data.train.rows()),
+            priors: problem.priors(),
+        },
+        config: ("training", settings),
+    });
+    let report = Report { search: None, train: Some(train), test: test.map(|(scores, _)| scores), ood, ..report };
+    let posterior = SavedPosterior {
+        parameter_names: if network.weights() <= MOST_NAMES_KEPT { names } else { Vec::new() },
+        settings: Some(settings.clone()),
+        model: problem.memory(found.points),
+        mixture: found.mixture,
+    };
+    Ok(FitRecord {
+        posterior,
+        report,
+        trace: found.trace,
+        draws: sampled,
+        formation: found.formation,
+        log_likelihood: None,
+    })
+}
+
+/// Draws of all weights of a small network, of a few weights of a large one (its last: biases of the output, noise).
+fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], seed: u64) -> Draws {
+    let d = network.weights();
+    let last = network.layers()[network.layers().len() - 1];
+    let kept = if named { 0..d } else { last.biases()..d };
+    let n =
+        if named { summary::DRAWS.min(MOST_DRAWN / d).max(100) } else { (MOST_DRAWN / d).clamp(20, summary::DRAWS) };
+    let (mut values, mut component) = (Vec::with_capacity(n * kept.len()), Vec::with_capacity(n));
+    // A large network's draws one by one: little of them is kept.
+    let (turns, each) = if named { (1, n) } else { (n, 1) };
+    for turn in 0..turns {
+        let z = q.sample(each, seed.wrapping_add(turn as u64));
+        values.extend(z.chunks_exact(d).flat_map(|z| &z[kept.clone()]));
+        component.extend(q.most_likely(&z));
+    }
+    Draws { names: names[kept].to_vec(), values, component }
+}
+
+/// The noise alone.
+fn noise(draws: &Draws, likelihood: NetworkLikelihood) -> Vec<Parameter> {
+    let all = if likelihood == NetworkLikelihood::Gaussian { summary::parameters(draws) } else { Vec::new() };
+    all.into_iter().rev().take(1).collect()
+}
+
+fn verdict(data: &NetworkData, found: &Finished) -> VerdictSummary {
+    let (what, q) = (data.describe(), &found.mixture);
+    if let Some(diagnostics) = &found.diagnostics {
+        return summary::verdict(&what, q.len(), q.len(), &diagnostics.verdict);
+    }
+    let parts = match (found.points, q.len()) {
+        (true, 1) => "one plain network".to_owned(),
+        (true, n) => format!("an ensemble of {n} plain networks"),
+        (false, 1) => "one Gaussian over its weights".to_owned(),
+        (false, k) => format!("a mixture of {k} Gaussians over its weights"),
+    };
+    let sentence = if found.interrupted() {
+        format!("Training of {what} was interrupted; what was reached is {parts}.")
+    } else {
+        format!("Trained {what}: {parts}. Use it for predictions, as far as its test figures carry.")
+    };
+    VerdictSummary { trusted: true, sentence, reasons: Vec::new(), notes: found.notes.clone() }
+}

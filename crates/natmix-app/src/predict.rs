@@ -1,0 +1,157 @@
+//! What a saved posterior says about new rows, in the outcome's own units.
+
+use crate::Error;
+use crate::networks::data::NetworkMemory;
+use crate::saved::{SavedModel, SavedPosterior};
+use natmix::family::Mixture;
+use natmix_models::{CoefficientDraws, EncodedRows, Inputs, Predictions, RegressionMemory, Table, predict};
+use natmix_nets::Examples;
+use natmix_nets::predict::{self as nets, Averaging};
+use std::path::Path;
+
+/// Rows of a network that are predicted at once.
+const ROWS: usize = 1 << 15;
+
+/// Rows to be predicted, as the model takes them.
+#[derive(Debug)]
+pub enum NewRows {
+    /// For a regression.
+    Regression(EncodedRows),
+    /// For a network.
+    Network(Examples),
+}
+
+/// Predictions for rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predicted {
+    /// In the outcome's own units.
+    pub predictions: Predictions,
+    /// Entropy of a single draw's prediction, averaged over draws; of classes of a network alone.
+    pub expected_entropy: Vec<f64>,
+    /// Mutual information of class and weights; of classes of a network alone.
+    pub mutual_information: Vec<f64>,
+    /// Names of the classes, if they have any.
+    levels: Option<Vec<String>>,
+}
+
+impl SavedPosterior {
+    /// Reads rows that are to be predicted from a file.
+    pub fn read_rows(&self, path: &Path) -> Result<NewRows, Error> {
+        match &self.model {
+            SavedModel::Regression(memory) => {
+                let rows = memory.encoding.read(path)?;
+                rows.refuse_extra_columns()?;
+                Ok(NewRows::Regression(rows))
+            }
+            SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.read(path, false)?)),
+            model => Err(nothing_to_predict(model)),
+        }
+    }
+
+    /// Rows of a table in memory that are to be predicted.
+    pub fn encode_rows(&self, table: Table) -> Result<NewRows, Error> {
+        match &self.model {
+            SavedModel::Regression(memory) => Ok(NewRows::Regression(memory.encoding.encode(table)?)),
+            SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.encode(table)?)),
+            model => Err(nothing_to_predict(model)),
+        }
+    }
+
+    /// Predictions, averaged over as many draws of the posterior; with `means_only` over the means of a network's
+    /// components.
+    pub fn predict(&self, rows: &NewRows, draws: usize, seed: u64, means_only: bool) -> Result<Predicted, Error> {
+        match (&self.model, rows) {
+            (SavedModel::Regression(_), _) if means_only => {
+                Err(Error::Invalid("--means-only goes with networks".into()))
+            }
+            (SavedModel::Regression(memory), NewRows::Regression(rows)) => {
+                of_regression(memory, &self.mixture.sample(draws, seed), rows)
+            }
+            (SavedModel::Network(memory), NewRows::Network(rows)) => {
+                // As many draws as asked for, over all components.
+                let each = draws.div_ceil(self.mixture.len()).max(1);
+                let averaging = match means_only || memory.points {
+                    true => Averaging::Means,
+                    false => Averaging::Draws { each, seed },
+                };
+                of_network(memory, &self.mixture, rows, averaging)
+            }
+            (model, _) => Err(nothing_to_predict(model)),
+        }
+    }
+}
+
+fn nothing_to_predict(model: &SavedModel) -> Error {
+    let what = match model {
+        SavedModel::Density(_) => "this posterior is that of a density",
+        SavedModel::External(_) => "this posterior is not that of a regression or a network",
+        SavedModel::Regression(_) | SavedModel::Network(_) => "these rows are not of the posterior's kind",
+    };
+    Error::Invalid(format!("{what}: there is nothing to predict"))
+}
+
+fn of_regression(memory: &RegressionMemory, z: &[f64], rows: &EncodedRows) -> Result<Predicted, Error> {
+    let draws = CoefficientDraws::new(memory.kind, rows.dim, z)?;
+    let mut predictions = predict(&draws, Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?)?;
+    let outcome = memory.encoding.outcome.as_ref();
+    if let Some(outcome) = outcome {
+        predictions.rescale(outcome.centre, outcome.scale);
+    }
+    let levels = outcome.and_then(|outcome| outcome.levels.clone());
+    Ok(Predicted { predictions, expected_entropy: Vec::new(), mutual_information: Vec::new(), levels })
+}
+
+fn of_network(memory: &NetworkMemory, q: &Mixture, rows: &Examples, averaging: Averaging) -> Result<Predicted, Error> {
+    let (centre, scale) = memory.input.outcome_scale();
+    let mut all: Option<Predicted> = None;
+    for x in rows.x().chunks((ROWS * rows.features()).max(1)) {
+        let mut found = nets::predict(&memory.network, q, x, averaging)?;
+        let mutual_information = found.mutual_information();
+        found.predictions.rescale(centre, scale);
+        // Plain numbers and counts have no such entropy.
+        let expected_entropy = if mutual_information.is_empty() { Vec::new() } else { found.expected_entropy };
+        match &mut all {
+            Some(all) => {
+                all.predictions.append(found.predictions);
+                all.expected_entropy.extend(expected_entropy);
+                all.mutual_information.extend(mutual_information);
+            }
+            None => {
+                let levels = memory.input.levels().map(<[String]>::to_vec);
+                all = Some(Predicted { predictions: found.predictions, expected_entropy, mutual_information, levels });
+            }
+        }
+    }
+    all.ok_or_else(|| Error::Invalid("there are no rows to predict".into()))
+}
+
+impl Predicted {
+    /// Names and columns of a table, a row for each row predicted.
+    pub fn columns(self) -> Vec<(String, Vec<f64>)> {
+        let named = |names: &[&str], columns: Vec<Vec<f64>>| -> Vec<(String, Vec<f64>)> {
+            names.iter().map(ToString::to_string).zip(columns).collect()
+        };
+        let mut columns = match self.predictions {
+            Predictions::Binary { probability, sd, entropy } => {
+                named(&["probability", "sd", "entropy"], vec![probability, sd, entropy])
+            }
+            Predictions::Real { mean, sd, q05, q50, q95 } => {
+                named(&["mean", "sd", "q05", "q50", "q95"], vec![mean, sd, q05, q50, q95])
+            }
+            Predictions::Count { mean, sd } => named(&["mean", "sd"], vec![mean, sd]),
+            Predictions::Classes { classes, probability, entropy } => {
+                let level = |c: usize| {
+                    let name = self.levels.as_ref().and_then(|levels| levels.get(c));
+                    name.map_or_else(|| format!("p[{c}]"), |name| format!("p[{name}]"))
+                };
+                let of = |c: usize| probability.iter().skip(c).step_by(classes).copied().collect();
+                let mut columns: Vec<_> = (0..classes).map(|c| (level(c), of(c))).collect();
+                columns.push(("entropy".into(), entropy));
+                columns
+            }
+        };
+        let entropies = [("expected_entropy", self.expected_entropy), ("mutual_information", self.mutual_information)];
+        columns.extend(entropies.into_iter().filter(|(_, x)| !x.is_empty()).map(|(name, x)| (name.into(), x)));
+        columns
+    }
+}
