@@ -8,8 +8,8 @@ use crate::family::{CovarianceKind, Gaussian};
 use crate::linalg;
 use crate::target::CurvatureShape;
 
-/// `None` if no gradient near the summit can be evaluated. Directions that do not bend downwards get the size of their
-/// curvature, and none is much wider than the start.
+/// Laplace's approximation at a summit; `None` if no gradient near it can be evaluated. Directions along which `log p` is
+/// convex get the absolute value of their curvature, and none is much wider than the start.
 pub(crate) fn laplace(
     evaluator: &mut LimitedEvaluator<'_>,
     summit: &Summit,
@@ -21,9 +21,9 @@ pub(crate) fn laplace(
     let known = if kind.curvature_shape() == CurvatureShape::Diag && d > tuning.laplace_max_diagonal {
         Some(summit.variance.iter().zip(sd).map(|(v, sd)| sd * sd / v).collect())
     } else if evaluator.can_afford(d) {
-        differences(evaluator, summit, sd, tuning.laplace_difference)?
+        difference_curvature(evaluator, summit, sd, tuning.laplace_difference)?
     } else {
-        Some(seen(summit, sd, tuning))
+        Some(climb_curvature(summit, sd, tuning))
     };
     let Some(curvature) = known else { return Ok(None) };
     let prec = kind.with_curvature(&curvature, sd, &|precision| bounded(precision, tuning));
@@ -35,14 +35,14 @@ fn bounded(precision: f64, tuning: &Tuning) -> f64 {
     if precision.is_nan() { 1.0 } else { precision.abs().clamp(least, most) }
 }
 
-/// The diagonal that the climb has seen, in units of the start's spread: for the end of a budget.
-fn seen(summit: &Summit, sd: &[f64], tuning: &Tuning) -> Vec<f64> {
+/// The diagonal that the climb itself has estimated, in units of the start's standard deviations: for the end of a budget.
+fn climb_curvature(summit: &Summit, sd: &[f64], tuning: &Tuning) -> Vec<f64> {
     linalg::diagonal(summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v, tuning)), sd.len())
 }
 
-/// Minus the Hessian, in units of the start's spread; forward differences with a step in standard deviations, since the
-/// gradient at the summit is known.
-fn differences(
+/// Minus the Hessian, in units of the start's standard deviations; forward differences, since the gradient at the summit is
+/// known. `step` is in standard deviations.
+fn difference_curvature(
     evaluator: &mut LimitedEvaluator<'_>,
     summit: &Summit,
     sd: &[f64],
@@ -65,3 +65,6 @@ fn differences(
     linalg::symmetrise(&mut curvature, d);
     Ok(curvature.iter().all(|x| x.is_finite()).then_some(curvature))
 }
+
+#[cfg(test)]
+mod tests;
