@@ -10,6 +10,11 @@ use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::Gaussian;
 
+/// Share of the expected gain that a step must bring (Armijo's condition).
+const ARMIJO: f64 = 1e-4;
+/// Length of a step, in standard deviations of the start, below which it is lost in rounding.
+const MIN_STEP: f64 = 1e-12;
+
 /// The end of a climb.
 #[derive(Clone, Debug)]
 pub(crate) struct Summit {
@@ -78,7 +83,7 @@ impl Climb {
     /// Takes the value and gradient at the trial point.
     fn take(&mut self, trial: &[f64], log_p: f64, grad: &[f64], scale: &[f64], known: &[Gaussian], tuning: &Tuning) {
         let fine = log_p.is_finite() && grad.iter().all(|g| g.is_finite());
-        if !fine || log_p < self.log_p + tuning.climb_min_gain_share * self.step * self.slope {
+        if !fine || log_p < self.log_p + ARMIJO * self.step * self.slope {
             // The parabola through value, slope and the trial's value says where the top is.
             let top = if fine {
                 0.5 * self.step * self.step * self.slope / (self.log_p + self.step * self.slope - log_p)
@@ -90,7 +95,7 @@ impl Climb {
             if self.pairs.is_empty() {
                 self.reach = self.step * length;
             }
-            if self.step * length < tuning.climb_min_step {
+            if self.step * length < MIN_STEP {
                 if self.pairs.is_empty() {
                     self.end = Some(ClimbEnd::Lost);
                 } else {

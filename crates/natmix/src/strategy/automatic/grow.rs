@@ -93,7 +93,7 @@ pub(crate) fn grow(
         } else {
             let first = phase.next_id;
             let in_tails = phase.radial_share[k] > tuning.growth_radial_share;
-            let mut family = if in_tails && children[k] >= tuning.growth_ladder_min {
+            let mut family = if in_tails && children[k] as f64 >= tuning.growth_min_added {
                 ladder(parent, children[k].min(tuning.growth_ladder_max), tuning.growth_ladder_log_width)
             } else {
                 Vec::new()

@@ -123,7 +123,7 @@ impl Search {
         let first = tuning.search_first_starts + tuning.search_next_starts;
         let enough = n >= (tuning.search_starts_per_mode * self.modes.len()).max(first);
         let few_singles = self.singles() as f64 <= tuning.search_max_singles * n as f64;
-        self.log_concave || n >= tuning.search_max_starts || enough && few_singles
+        self.log_concave || enough && few_singles
     }
 
     fn batch(
@@ -232,5 +232,5 @@ pub(crate) fn leads_to(mode: &Gaussian, z: &[f64], grad: &[f64], tuning: &Tuning
     miss.iter_mut().zip(grad).for_each(|(miss, g)| *miss += g);
     let mut landing = miss.clone();
     mode.precision().solve(&mut landing);
-    miss.iter().zip(&landing).map(|(a, b)| a * b).sum::<f64>() <= tuning.search_join_distance
+    miss.iter().zip(&landing).map(|(a, b)| a * b).sum::<f64>() <= 0.25 * tuning.search_same_distance
 }

@@ -23,7 +23,7 @@ impl AutomaticStrategy {
         // More points for the last iterations, but not more than a share of the budget.
         let settling_evals = tuning.settle_iterations * next;
         let affordable = budget.map_or(f64::INFINITY, |most| tuning.settle_share * most as f64 / settling_evals as f64);
-        let factor = (tuning.settle_total_factor / count).max(tuning.settle_min_factor);
+        let factor = (tuning.draw_reuse_max_components / count).max(tuning.settle_min_factor);
         let settling_factor = factor.min(affordable as usize).max(1);
         // A budget is used as long as a gain beyond the noise is expected.
         let strict = fixed == 0 && budget.is_some();
@@ -44,7 +44,7 @@ impl AutomaticStrategy {
                 self.settle(settling_factor, true);
             }
         } else if budget.is_some_and(|most| evals + settling_evals * settling_factor as u64 > most) {
-            let nearly = history.converged(tuning.settle_near_convergence * tolerance);
+            let nearly = history.nearly_converged(tolerance);
             if fixed > count && self.split(iteration, evals)? {
                 return Ok(());
             }
@@ -91,7 +91,7 @@ impl AutomaticStrategy {
         }
         if 2 * count > most {
             // Deleting the lightest components makes room for others.
-            grow::prune(&mut self.state, most, tuning.growth_prune_share * tolerance, tuning)?;
+            grow::prune(&mut self.state, most, tuning.growth_min_misfit * tolerance, tuning)?;
         }
         let count = self.state.mixture.len();
         let added = (tuning.growth_per_tolerance * misfit / tolerance).max(tuning.growth_min_added);
