@@ -142,9 +142,9 @@ fn a_resumed_run_goes_on_with_its_frames() {
 fn bad_values_are_said() {
     let folder = with_spec("frames-bad");
     for (value, problem) in [
-        ("0", "--trace-frames 0 is not between 2 and 500"),
-        ("1", "--trace-frames 1 is not between 2 and 500"),
-        ("1000000000", "--trace-frames 1000000000 is not between 2 and 500"),
+        ("0", "--trace-frames must be from 2 to 500, not 0"),
+        ("1", "--trace-frames must be from 2 to 500, not 1"),
+        ("1000000000", "--trace-frames must be from 2 to 500, not 1000000000"),
         ("-3", "invalid value '-3' for '--trace-frames <N>'"),
         ("many", "invalid value 'many' for '--trace-frames <N>'"),
     ] {
