@@ -301,8 +301,8 @@ def test_numbers_in_an_array_of_objects_are_numbers():
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        (dict(seed=-1), ValueError, "seed must be a whole number from 0 on, not -1"),
-        (dict(seed=None), ValueError, "seed must be a whole number from 0 on, not None"),
+        (dict(seed=-1), ValueError, "seed must be a non-negative whole number, not -1"),
+        (dict(seed=None), ValueError, "seed must be a non-negative whole number, not None"),
         (dict(threads=1.5), ValueError, "threads must be a whole number"),
         (dict(max_evals="many"), ValueError, "max_evals must be a whole number"),
         (dict(tolerance=0), ValueError, "tolerance must be a positive number, not 0"),

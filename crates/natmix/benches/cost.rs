@@ -6,13 +6,13 @@
 //! falls where fixed costs fade, and must not rise. The second table has whole runs with growing budgets.
 
 use natmix::family::{Covariances, Mixture};
-use natmix::observe::{Iteration, Observer, Progress};
+use natmix::observe::{Iteration, Observer, OnIteration};
 use natmix::{Config, Error, Fit};
 use natmix_models::densities::StudentMixture;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// Seconds that a case may take, about.
+/// Approximate seconds per case.
 const ENOUGH: f64 = 1.0;
 /// Iterations of a case: the first warms up.
 const MOST: u64 = 40;
@@ -53,7 +53,7 @@ fn main() {
         for count in [1, 2, 4, 8, 16, 32, 64] {
             let (mut seen, mut points, mut spent) = (0_u64, 0_u64, 0.0);
             let mut last = (0, Instant::now());
-            let mut watch = Progress(|it: &Iteration<'_>| {
+            let mut watch = OnIteration(|it: &Iteration<'_>| {
                 let now = Instant::now();
                 if it.iteration > 1 {
                     points += it.evals - last.0;

@@ -57,10 +57,10 @@ fn main() {
         }));
     }
     for (case, seconds) in cases.iter().zip(run(&cases)) {
-        println!("{}: {:.3} ms an iteration", case.name, 1e3 * seconds / ITERATIONS as f64);
+        println!("{}: {:.3} ms per iteration", case.name, 1e3 * seconds / ITERATIONS as f64);
     }
 
-    println!("\nMilliseconds an iteration (median) and speed-up over one thread");
+    println!("\nMilliseconds per iteration (median) and speed-up over one thread");
     println!("{:<44} {:>10} {:>10} {:>8}", "case", "1 thread", "2 threads", "ratio");
     for k in [1, 2, 5, 10, 20, 40] {
         let target = synthetic(20, 10);
@@ -94,7 +94,7 @@ fn iteration_time(target: &dyn Target, config: &Config, threads: usize) -> f64 {
 }
 
 fn compare(name: &str, target: &dyn Target, config: &Config) {
-    // Alternating, best of three: a machine that others share has bad moments.
+    // Alternating, best of three, since the machine may be shared.
     let mut best = [f64::INFINITY; 2];
     for _ in 0..3 {
         for (best, threads) in best.iter_mut().zip([1, 2]) {
@@ -116,8 +116,8 @@ fn synthetic(d: usize, k: usize) -> Mixture {
 }
 
 fn shared(target: Box<dyn Target + Send>) -> Box<dyn Target + Send + Sync> {
-    struct Shared(Box<dyn Target + Send>);
-    impl Target for Shared {
+    struct BoxedTarget(Box<dyn Target + Send>);
+    impl Target for BoxedTarget {
         fn dim(&self) -> usize {
             self.0.dim()
         }
@@ -125,10 +125,10 @@ fn shared(target: Box<dyn Target + Send>) -> Box<dyn Target + Send + Sync> {
             self.0.eval(r, z, out, s)
         }
     }
-    Box::new(Shared(target))
+    Box::new(BoxedTarget(target))
 }
 
-/// A standard normal that takes its time.
+/// A standard normal that is slow to evaluate.
 struct Costly;
 
 impl Target for Costly {

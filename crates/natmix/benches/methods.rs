@@ -14,7 +14,7 @@ use natmix::estimate::Trick;
 use natmix::family::CovarianceKind;
 use natmix::rule::Rule;
 use natmix::{Config, Fit, Method, Parts};
-use regression::{DIM, Regression, settings};
+use regression::{ConjugateRegression, DIM, settings};
 
 /// Nats from the best Gaussian at which a regression run is done.
 const GOAL: f64 = 0.01;
@@ -29,7 +29,7 @@ fn main() {
     vogn_precision();
 }
 
-/// The middle one; runs that never arrived count as the longest.
+/// The median; runs that never reached the goal count as the longest.
 fn median<T: Copy + PartialOrd>(runs: &[Option<T>]) -> Option<T> {
     let mut sorted = runs.to_vec();
     sorted.sort_by(|a, b| match (a, b) {
@@ -55,7 +55,7 @@ fn heading(title: &str, first: &str) {
     println!("\n{title}\n{first:<28} {:>9} {:>9}   evaluations of each seed", "median", "seconds");
 }
 
-fn run(regression: &Regression, config: Config, seeds: u64) -> Vec<Option<(u64, f64)>> {
+fn run(regression: &ConjugateRegression, config: Config, seeds: u64) -> Vec<Option<(u64, f64)>> {
     let runs = (0..seeds).map(|seed| {
         let config = Config {
             seed,
@@ -71,7 +71,7 @@ fn run(regression: &Regression, config: Config, seeds: u64) -> Vec<Option<(u64, 
 
 fn conjugate(seeds: u64) {
     heading("Conjugate regression, d = 20, N = 200: evaluations to KL < 0.01", "method, covariance");
-    let regression = Regression::new(200);
+    let regression = ConjugateRegression::new(200);
     for shape in [CovarianceKind::Full, CovarianceKind::Diag] {
         for method in [Method::Bbvi, Method::Ngvi, Method::Von, Method::MixtureDraws, Method::ComponentDraws] {
             let runs = run(&regression, settings(method, shape, 0), seeds);
@@ -83,7 +83,7 @@ fn conjugate(seeds: u64) {
 /// Without cubature, on which a Gaussian target is exact and NGVI becomes VON: what gradients and Hessians are worth.
 fn independent(seeds: u64) {
     heading("The same with independent draws, no entropy trick", "method, covariance, draws, rate");
-    let regression = Regression::new(200);
+    let regression = ConjugateRegression::new(200);
     for (method, shape, draws, rate) in [
         (Method::Ngvi, CovarianceKind::Full, 200, 0.05),
         (Method::Von, CovarianceKind::Full, 200, 0.05),
@@ -108,7 +108,7 @@ fn independent(seeds: u64) {
 
 fn modes(seeds: u64) {
     let title = "Three modes of weights 0.9, 0.08, 0.02, d = 2: evaluations to KL < 0.001";
-    println!("\n{title}\n{:<46} {:>7}   each seed", "draws, rule, points a component, source", "median");
+    println!("\n{title}\n{:<46} {:>7}   each seed", "draws, rule, points per component, source", "median");
     for (plan, rule, draws) in [
         (Plan::Cubature, Rule::Improved, 10),
         (Plan::Cubature, Rule::Improved, 30),
@@ -137,7 +137,7 @@ fn vogn_precision() {
     println!("\nVOGN, squared per-example gradients: relative error of the precision's diagonal");
     println!("{:>6} {:>8} {:>8} {:>10}", "N", "rms", "largest", "sqrt(6/N)");
     for rows in [50, 200, 1000, 5000] {
-        let regression = Regression::new(rows);
+        let regression = ConjugateRegression::new(rows);
         let config = Config {
             max_iterations: 500,
             tolerance: 1e-9,

@@ -1,8 +1,8 @@
-//! An observer of your own: a progress line, and a stop of your own choosing.
+//! A custom observer: a progress line, and a stopping rule.
 //!
 //! `cargo run --release --example custom_observer`
 
-use natmix::observe::{Iteration, Observer, Progress};
+use natmix::observe::{Iteration, Observer, OnIteration};
 use natmix::{Config, Error, Fit};
 use natmix_models::densities::Funnel;
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ impl Observer for Patience {
 fn main() -> Result<(), Error> {
     let funnel = Funnel::new(5, 2.0)?;
     let mut patience = Patience { patience: 40, best: f64::NEG_INFINITY, at: 0 };
-    let mut progress = Progress(|it: &Iteration<'_>| {
+    let mut progress = OnIteration(|it: &Iteration<'_>| {
         if it.iteration.is_multiple_of(20) {
             println!(
                 "{:>5} iterations {:>7} evaluations  ELBO {:>9.4} +- {:.4}",

@@ -1,4 +1,4 @@
-//! A target of your own in a few lines: write the log density once, derivatives come by themselves.
+//! A custom target in a few lines: write the log density once, derivatives are automatic.
 //!
 //! `cargo run --release --example custom_target`
 

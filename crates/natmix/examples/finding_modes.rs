@@ -10,10 +10,10 @@ use natmix::{Config, Error, Fit};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 
-/// Half of the picture's width and height, in units of the density, and pixels a unit.
+/// Half of the picture's width and height, in units of the density, and pixels per unit.
 const HALF: [f64; 2] = [7.5, 5.5];
 const SCALE: f64 = 26.0;
-/// Cells of the grid on which contours are traced, a unit.
+/// Cells per unit of the grid on which contours are traced.
 const FINE: f64 = 10.0;
 /// Contours, in nats below the top.
 const LEVELS: [f64; 3] = [0.7, 2.6, 6.0];
@@ -36,9 +36,9 @@ impl Density for Shapes {
 
 /// Keeps the mixture of every iteration.
 #[derive(Default)]
-struct Film(Vec<(u64, Mixture)>);
+struct MixtureHistory(Vec<(u64, Mixture)>);
 
-impl Observer for Film {
+impl Observer for MixtureHistory {
     fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
         self.0.push((it.evals, it.mixture.clone()));
         Ok(ControlFlow::Continue(()))
@@ -48,7 +48,7 @@ impl Observer for Film {
 fn main() -> Result<(), Error> {
     let target = AutoDiff(Shapes);
     let config = Config { init_sd: vec![4.0], max_evals: Some(30_000), seed: 3, ..Config::default() };
-    let mut film = Film::default();
+    let mut film = MixtureHistory::default();
     let fitted = Fit::new(&target, config).observe(&mut film).run()?;
     let frames = film.0;
     let last = frames.len() - 1;

@@ -1,4 +1,4 @@
-//! What is delivered, and how far to trust it: diagnostics, importance weights and the verdict.
+//! How far to trust a fit: diagnostics, importance weights and the verdict.
 
 pub mod diagnose;
 pub mod psis;

@@ -1,11 +1,11 @@
-//! Derivatives for those who only write the density.
+//! Automatic differentiation: write the density, and its derivatives follow.
 //!
 //! Write `log p` once, as a [`Density`], in any number type `R:` [`Real`]; [`AutoDiff`] makes a [`Target`] of it:
 //!
 //! - values in plain `f64`;
-//! - gradients by recording the arithmetic on a [`Tape`] and reading it backwards: one sweep a point;
+//! - gradients by recording the arithmetic on a [`Tape`] and reading it backwards: one sweep per point;
 //! - exact Hessians by doing that with [`Dual`] numbers, forward over reverse: `H e_j = d/dt grad log p(z + t e_j)`,
-//!   a few columns a sweep.
+//!   a few columns per sweep.
 //!
 //! All are exact up to rounding. A gradient costs a small multiple of a value, a Hessian about `d` times that: a
 //! density with a cheap closed form for it is worth a [`Target`] of its own.
@@ -68,8 +68,8 @@ pub trait Density: Sync {
 
 /// A [`Density`] with its derivatives. See the [module page](self).
 ///
-/// A point whose gradient or Hessian is asked for and not finite cannot be evaluated: its `log p` is NaN, unless it
-/// is infinite itself, its gradient is all NaN, and no curvature sum holds it.
+/// A point where a requested gradient or Hessian is not finite cannot be evaluated: its `log p` is NaN, unless it is
+/// infinite itself, its gradient is all NaN, and it adds nothing to the curvature sums.
 ///
 /// Each thread keeps the memory of its longest record until it ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,7 +119,7 @@ impl Recorders {
             for column in start..dim.min(start + LANES) {
                 match shape {
                     CurvatureShape::Diag => hess[column] = adjoints[column].slopes[column - start],
-                    // Mirrored, so that rounding cannot make the matrix unsymmetric.
+                    // Mirrored, so that rounding cannot make the matrix asymmetric.
                     CurvatureShape::Full => {
                         for row in column..dim {
                             let entry = adjoints[row].slopes[column - start];
@@ -145,12 +145,12 @@ impl<D: Density> Target for AutoDiff<D> {
             return Err(format!("points of dimension {}, but the density has dimension {dim}", z.dim()).into());
         }
         if let Rows::Subset(_) = rows {
-            return Err("a density has no data rows of which a minibatch could be taken".into());
+            return Err("a density has no data rows to take a minibatch of".into());
         }
         let EvalOut { log_p, mut grad, mut curv } = out;
         if let Some(CurvatureSums { kind, sums, .. }) = &mut curv {
             if *kind != Curvature::Exact {
-                return Err(format!("curvature '{}' is not to be had here, only 'exact'", kind.name()).into());
+                return Err(format!("curvature '{}' is not available, only 'exact'", kind.name()).into());
             }
             sums.fill(0.0);
         }

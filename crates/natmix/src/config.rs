@@ -17,7 +17,7 @@
 //! |---|---|
 //! | [`Config`] | what every run reads, and a [`StrategyConfig`] |
 //! | [`Automatic`], [`Parts`] | what one strategy reads |
-//! | [`Overrides`] | what a person set by name, each setting optional; layers of them become a [`Config`] for a target |
+//! | [`Overrides`] | what a user set by name, each setting optional; layers of them become a [`Config`] for a target |
 
 mod or_auto;
 mod overlay;
@@ -36,27 +36,27 @@ use crate::method::Method;
 use crate::rule::Rule;
 use serde::{Deserialize, Serialize};
 
-/// Most components, draws per component, and draws for diagnostics.
+/// Largest number of components, of draws per component, and of draws for diagnostics.
 pub(crate) const MOST_COUNT: u64 = 1 << 24;
-/// Seed unless another one is given.
+/// The default seed.
 pub const DEFAULT_SEED: u64 = 1;
 
 /// Settings of a fit. [`Config::new`] fills them for a named method; change what you like.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// How the mixture is found, with the settings that only this way reads.
+    /// How the mixture is found, with the settings that only this strategy reads.
     pub strategy: StrategyConfig,
     /// Kind of the covariances.
     pub covariance: CovarianceKind,
     /// Nats of expected gain below which the run stops.
     pub tolerance: f64,
-    /// Most iterations.
+    /// Maximum number of iterations.
     pub max_iterations: u64,
-    /// Most points at which the target is evaluated, final diagnostics not counted. Checked before each iteration; second
-    /// looks at points whose neighbours could not be evaluated may pass it by a little.
+    /// Maximum number of points at which the target is evaluated, final diagnostics not counted. Checked before each
+    /// iteration; repeated evaluations, without points that failed, may exceed it slightly.
     pub max_evals: Option<u64>,
-    /// Most seconds.
+    /// Maximum time in seconds.
     pub max_seconds: Option<f64>,
     /// Centre of the start: one number for all coordinates, or one for each.
     pub init_mean: Vec<f64>,
@@ -253,7 +253,7 @@ fn positive(setting: &'static str, x: f64, most: f64) -> Result<(), Error> {
     if x > 0.0 && x <= most {
         return Ok(());
     }
-    // Whoever gives 0 or NaN need not know about the upper end.
+    // For 0 or NaN the upper end does not matter.
     let range = if x > most && most < f64::MAX { format!("at most {most}") } else { "a positive number".into() };
     Err(Error::Config { setting, problem: format!("must be {range}, not {x}") })
 }

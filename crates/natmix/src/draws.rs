@@ -114,14 +114,14 @@ impl DrawPlan {
         }
     }
 
-    /// Makes the weights of all a component's points sum to one, and sets the centre, where there is one.
+    /// Makes the weights of all points of a component sum to one, and sets the centre, where there is one.
     pub(crate) fn finish(self, eps: &mut [f64], weights: &mut [f64]) {
         if self.plan == Plan::Cubature && self.radius == Radius::Random && !weights.is_empty() {
             let dim = eps.len() / weights.len();
             let last = weights.len() - 1;
             let scale = (last as f64).recip();
             weights[..last].iter_mut().for_each(|w| *w *= scale);
-            // math: the centre takes 1 - mean(d / r^2), which may be negative.
+            // The centre takes 1 - mean(d / r^2), which may be negative.
             weights[last] = 1.0 - weights[..last].iter().sum::<f64>();
             eps[last * dim..].fill(0.0);
         } else {

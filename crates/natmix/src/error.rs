@@ -1,4 +1,4 @@
-//! What can go wrong, with what to try.
+//! The errors of the engine; their messages say what to try.
 
 use crate::target::TargetError;
 
@@ -6,7 +6,7 @@ use crate::target::TargetError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A value that a caller handed over makes no sense.
+    /// An argument is invalid.
     #[error("{0}")]
     InvalidInput(String),
     /// A setting is out of range or does not go with another one.
@@ -14,7 +14,7 @@ pub enum Error {
     Config {
         /// Name of the setting.
         setting: &'static str,
-        /// What must be different about it; goes on from the name: "must be at least 1".
+        /// What is wrong with it, as a continuation of the name: "must be at least 1".
         problem: String,
     },
     /// A matrix that must be positive definite is not.
@@ -32,13 +32,13 @@ pub enum Error {
     Unsupported {
         /// What is needed.
         needed: String,
-        /// What there is.
+        /// What the target offers.
         offered: String,
     },
     /// The target reported an error of its own.
     #[error("the target failed: {0}")]
     Target(#[from] TargetError),
-    /// The density could not be evaluated anywhere that the method looked.
+    /// The density could not be evaluated at any point that the method tried.
     #[error(
         "log p was not finite at any of {points} points in {iterations} iterations in a row \
          (start where the density is positive: see `init_mean` and `init_sd`)"
@@ -62,7 +62,7 @@ pub enum Error {
     Io {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's message.
         source: std::io::Error,
     },
     /// The thread pool could not be started.
@@ -70,7 +70,7 @@ pub enum Error {
     Threads {
         /// How many were asked for.
         threads: usize,
-        /// What the system said.
+        /// The system's message.
         problem: String,
     },
 }

@@ -1,14 +1,14 @@
-//! From points to values: the one way in which a run asks its target anything.
+//! From points to values: every question that a run has for its target goes through here.
 //!
 //! A [`Batch`] of points is submitted, which gives a [`Ticket`], and collected again with the values filled in: the buffers
-//! travel there and back, so that nothing is allocated once they have their size. Several batches may be under way at a
-//! time. Evaluations are counted here, and so are points that cannot be used.
+//! travel there and back, so that nothing is allocated once they have their size. Several batches may be pending at the
+//! same time. Evaluations are counted here, and so are points that cannot be used.
 //!
-//! The points of a batch stand in parts (one for each component, say) and are evaluated in chunks of a size that the part
-//! names. How many threads, processes or machines share the chunks must not change a bit of the result.
+//! The points of a batch come in parts (one per component, for example) and are evaluated in chunks of a size that the
+//! part names. How many threads, processes or machines share the chunks must not change a bit of the result.
 //!
-//! [`of_target`] chooses between the implementors: [`Threads`] for targets of this language, [`WholeBatches`] for those of
-//! another, whose every call is expensive. A further one is a file beside these and a line there.
+//! [`of_target`] chooses the implementor: [`Threads`] for targets in Rust, [`WholeBatches`] for those in another language,
+//! where each call is expensive. Another one is a file beside these and a line there.
 //!
 //! ```
 //! use natmix::evaluate::{Batch, Evaluator, Limits, Part, Request, of_target};
@@ -48,8 +48,8 @@ pub struct Request {
     pub curvature: Option<(Curvature, CurvatureShape)>,
     /// How many such sums each chunk has.
     pub sums_per_chunk: usize,
-    /// Whether a chunk in which points fail is evaluated again without them, so that they cannot spoil what the others
-    /// add up to.
+    /// Whether a chunk in which points fail is evaluated again without them, so that they cannot spoil the sums over
+    /// the others.
     pub repeat_without_failed: bool,
 }
 
@@ -65,7 +65,7 @@ impl Request {
     }
 }
 
-/// Points that are evaluated together, with room for what the target says about them.
+/// Points that are evaluated together, with room for the target's answers.
 #[derive(Debug, Default)]
 pub struct Part {
     /// The points, one after the other.
@@ -80,8 +80,8 @@ pub struct Part {
     pub grad: Vec<f64>,
     /// Curvature sums, chunk after chunk; empty unless asked for.
     pub curv: Vec<f64>,
-    /// What happened to each chunk.
-    reports: Vec<Report>,
+    /// The outcome of each chunk.
+    reports: Vec<ChunkReport>,
 }
 
 impl Part {
@@ -102,7 +102,7 @@ impl Part {
         self.grad.resize(if request.gradient { count * dim } else { 0 }, 0.0);
         self.weights.resize(if request.curvature.is_some() { count * request.sums_per_chunk } else { 0 }, 0.0);
         self.curv.resize(chunks * request.sums_len(dim), 0.0);
-        self.reports.resize_with(chunks, Report::default);
+        self.reports.resize_with(chunks, ChunkReport::default);
     }
 
     /// How many points there are.
@@ -136,15 +136,15 @@ pub struct Batch {
     pub parts: Vec<Part>,
 }
 
-/// What became of one chunk.
+/// The outcome of one chunk.
 #[derive(Debug, Default)]
-struct Report {
+struct ChunkReport {
     evals: u64,
     dropped: u64,
     error: Option<TargetError>,
 }
 
-/// The claim to a batch that was submitted.
+/// Identifies a batch that was submitted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
@@ -205,7 +205,32 @@ pub fn of_target<'a>(target: &'a dyn Target, scratch: &'a ScratchPool, limits: L
     }
 }
 
-/// The books of an evaluator that finishes each batch when it is submitted.
+/// Every method of [`Evaluator`] but `submit`, for a type with a `target` and a `ledger`.
+macro_rules! answer_from_ledger {
+    () => {
+        fn dim(&self) -> usize {
+            self.target.dim()
+        }
+        fn num_rows(&self) -> Option<usize> {
+            self.target.num_rows()
+        }
+        fn is_log_concave(&self) -> bool {
+            self.target.is_log_concave()
+        }
+        fn collect(&mut self, ticket: Ticket) -> Result<Batch, Error> {
+            self.ledger.collect(&ticket)
+        }
+        fn spent(&self) -> Spent {
+            self.ledger.limits.spent
+        }
+        fn affords(&self, points: u64) -> bool {
+            self.ledger.affords(points)
+        }
+    };
+}
+use answer_from_ledger;
+
+/// The counts and the finished batches of an evaluator that evaluates each batch when it is submitted.
 #[derive(Debug)]
 struct Ledger {
     limits: Limits,
@@ -218,7 +243,7 @@ impl Ledger {
         Self { limits, next: 0, finished: VecDeque::new() }
     }
 
-    /// Takes in a batch that has been evaluated.
+    /// Counts and keeps a batch that has been evaluated.
     fn enter(&mut self, batch: Batch) -> Ticket {
         for report in batch.parts.iter().flat_map(|part| &part.reports) {
             self.limits.spent.evals += report.evals;
@@ -233,7 +258,9 @@ impl Ledger {
     fn collect(&mut self, ticket: &Ticket) -> Result<Batch, Error> {
         let place = self.finished.iter().position(|(finished, _)| finished == ticket);
         let Some((_, mut batch)) = place.and_then(|at| self.finished.remove(at)) else {
-            return Err(Error::InvalidInput("a batch was collected that this evaluator never saw".into()));
+            return Err(Error::InvalidInput(
+                "this evaluator has no such batch: collect each submitted batch once".into(),
+            ));
         };
         let mut reports = batch.parts.iter_mut().flat_map(|part| &mut part.reports);
         match reports.find_map(|report| report.error.take()) {

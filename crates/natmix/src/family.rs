@@ -9,7 +9,7 @@ pub mod gaussian;
 pub mod mixture;
 pub mod modes;
 
-pub(crate) use block::Block;
+pub(crate) use block::MixtureBlock;
 pub use covariance::{AnyCovariance, Covariance, CovarianceKind, Diag, Full};
 pub use gaussian::Gaussian;
 pub use mixture::{Covariances, Mixture};
@@ -28,7 +28,7 @@ pub fn log_sum_exp(x: &[f64]) -> f64 {
     if max.is_finite() {
         max + x.iter().map(|x| (x - max).exp()).sum::<f64>().ln()
     } else if x.iter().any(|x| x.is_nan()) {
-        // `f64::max` passes over it.
+        // `f64::max` ignores it.
         f64::NAN
     } else {
         max

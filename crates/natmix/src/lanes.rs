@@ -2,7 +2,7 @@
 //!
 //! Points are *transposed* here: coordinate `j` of all points lies together, `t[j * stride + i]`, with
 //! the number of points padded to a multiple of [`LANES`]. A kernel then treats [`LANES`] points at once
-//! with plain array loops, which the compiler turns into the widest vector instructions at hand.
+//! with plain array loops, which the compiler turns into the widest vector instructions available.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -11,7 +11,7 @@ pub const LANES: usize = 8;
 /// Below this `exp` is zero.
 const UNDERFLOW: f64 = -745.2;
 
-/// `exp(x)`, with the same bits, but without the library's slow way where it is zero: most components are far from most
+/// `exp(x)`, with the same bits, but without the library's slow path where it is zero: most components are far from most
 /// points.
 #[inline]
 pub(crate) fn exp(x: f64) -> f64 {
@@ -201,7 +201,7 @@ fn whiten_block<const D: usize>(
     sum
 }
 
-/// `out += (scale * y) L'`, with one `scale` a point; blocks whose scales are all zero cost nothing.
+/// `out += (scale * y) L'`, with one `scale` per point; blocks whose scales are all zero cost nothing.
 pub fn add_scaled_times_factor(out: &mut [f64], scale: &[f64], y: &[f64], l: &[f64], d: usize, stride: usize) {
     struct Add<'a>(&'a mut [f64], &'a [f64], &'a [f64], &'a [f64], usize, usize);
     impl WithSimd for Add<'_> {

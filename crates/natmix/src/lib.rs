@@ -1,6 +1,6 @@
 //! Bayesian inference by natural-gradient variational inference with Gaussian mixtures.
 //!
-//! Given a log density, up to its constant, [`fit`] finds the mixture of Gaussians that is closest to it, says how close
+//! Given a log density, up to its constant, [`fit`] finds the mixture of Gaussians that is closest to it, reports how close
 //! (the ELBO with its error, the evidence, k-hat) and whether to trust it. Every method of the paper "Natural Gradient
 //! Variational Inference with Gaussian Mixture Models" is a combination of small parts, chosen by name.
 //!
@@ -25,7 +25,21 @@
 //! # Ok::<(), natmix::Error>(())
 //! ```
 //!
-//! # Map
+//! # Names to know
+//! | name | what it is |
+//! |---|---|
+//! | [`fit`], [`Fit`] | fits a target; with a start, observers or a state to resume from |
+//! | [`Fitted`] | the result: mixture, ELBO, diagnostics, why the run ended |
+//! | [`Config`], [`Parts`] | every setting; those of the composed methods |
+//! | [`Method`] | the methods by name |
+//! | [`Target`](target::Target) | the log density to fit, as a trait |
+//! | [`ClosureTarget`](target::ClosureTarget), [`AutoDiff`](autodiff::AutoDiff) | a target from closures; one with derivatives by automatic differentiation |
+//! | [`Mixture`](family::Mixture) | a mixture of Gaussians: densities, draws, moments, modes |
+//! | [`Diagnostics`](diagnose::Diagnostics), [`Verdict`](answer::verdict::Verdict) | how good a fit is; whether to trust it |
+//! | [`Posterior`](save::Posterior) | a mixture to save to a file and load again |
+//! | [`Error`] | what went wrong, and what to try |
+//!
+//! # Map of modules
 //! | module | what it holds |
 //! |---|---|
 //! | [`target`], [`autodiff`], [`transform`] | what is inferred: the trait, closures, derivatives, constraints |
@@ -33,10 +47,10 @@
 //! | [`draws`] | where points come from |
 //! | [`estimate`] | from points to moments; the entropy trick |
 //! | [`rule`] | from moments to a step |
-//! | [`evaluate`] | the one way from points to values |
+//! | [`evaluate`] | from points to values of the target |
 //! | [`strategy`] | the composed methods, and the automatic mixture |
 //! | [`method`], [`config`] | the named methods and every setting |
-//! | [`run`], with [`observe`], [`checkpoint`] and [`stop`] | the run loop and what watches it |
+//! | [`run`], with [`observe`], [`checkpoint`] and [`stop`] | the run loop, observers, checkpoints, reasons to stop |
 //! | [`answer`], with [`diagnose`](mod@diagnose) and [`psis`] | how far a result can be trusted |
 //! | [`save`] | files |
 //! | [`testing`], [`matrix`] | checks of your own targets, products to build them from |
@@ -89,27 +103,27 @@ pub mod matrix {
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../README.md")]
-    pub struct Project;
+    pub struct ProjectPage;
     #[doc = include_str!("../README.md")]
-    pub struct Package;
+    pub struct PackagePage;
     #[doc = include_str!("../../../docs/automatic.md")]
-    pub struct Automatic;
+    pub struct AutomaticPage;
     #[doc = include_str!("../../../docs/methods/bbvi.md")]
-    pub struct MethodsBbvi;
+    pub struct MethodsBbviPage;
     #[doc = include_str!("../../../docs/methods/von.md")]
-    pub struct MethodsVon;
+    pub struct MethodsVonPage;
     #[doc = include_str!("../../../docs/methods/component-draws.md")]
-    pub struct MethodsComponentDraws;
+    pub struct MethodsComponentDrawsPage;
     #[doc = include_str!("../../../docs/draw-plans.md")]
-    pub struct DrawPlans;
+    pub struct DrawPlansPage;
     #[doc = include_str!("../../../docs/estimators.md")]
-    pub struct Estimators;
+    pub struct EstimatorsPage;
     #[doc = include_str!("../../../docs/rules.md")]
-    pub struct Rules;
+    pub struct RulesPage;
     #[doc = include_str!("../../../docs/diagnostics.md")]
-    pub struct Diagnostics;
+    pub struct DiagnosticsPage;
     #[doc = include_str!("../../../docs/files.md")]
-    pub struct Files;
+    pub struct FilesPage;
     #[doc = include_str!("../../../docs/README.md")]
-    pub struct Readme;
+    pub struct ReadmePage;
 }

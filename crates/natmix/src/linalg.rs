@@ -9,6 +9,7 @@ pub use number::Number;
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
+use faer::linalg::matmul::triangular::BlockStructure::{Rectangular, TriangularLower, TriangularUpper};
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::{cholesky, evd, qr, triangular_solve};
 use faer::{Accum, MatMut, MatRef, Par};
@@ -107,64 +108,42 @@ pub fn product_bt_rows<T: Number>(
     T::multiply(mat_mut(out, m, n), accum, mat(a, m, k), b.transpose(), alpha);
 }
 
+/// A matrix and which part of it is read or written.
+type Shaped<M> = (M, BlockStructure);
+
+/// `out = alpha * a * b`, or added to `out`, where some of the matrices are triangular.
+fn triangular_product(
+    out: Shaped<MatMut<'_, f64>>,
+    accum: Accum,
+    alpha: f64,
+    a: Shaped<MatRef<'_, f64>>,
+    b: Shaped<MatRef<'_, f64>>,
+) {
+    triangular::matmul(out.0, out.1, accum, a.0, a.1, b.0, b.1, alpha, Par::Seq);
+}
+
 /// `out = x L` for lower-triangular `l` (d x d) and `x` (n x d).
 pub fn times_lower(out: &mut [f64], x: &[f64], l: &[f64], n: usize, d: usize) {
-    triangular::matmul(
-        mat_mut(out, n, d),
-        BlockStructure::Rectangular,
-        Accum::Replace,
-        mat(x, n, d),
-        BlockStructure::Rectangular,
-        mat(l, d, d),
-        BlockStructure::TriangularLower,
-        1.0,
-        Par::Seq,
-    );
+    let (x, l) = ((mat(x, n, d), Rectangular), (mat(l, d, d), TriangularLower));
+    triangular_product((mat_mut(out, n, d), Rectangular), Accum::Replace, 1.0, x, l);
 }
 
 /// `out += alpha * x L'` for lower-triangular `l` (d x d) and `x` (n x d).
 pub fn add_times_lower_transpose(out: &mut [f64], alpha: f64, x: &[f64], l: &[f64], n: usize, d: usize) {
-    triangular::matmul(
-        mat_mut(out, n, d),
-        BlockStructure::Rectangular,
-        Accum::Add,
-        mat(x, n, d),
-        BlockStructure::Rectangular,
-        mat(l, d, d).transpose(),
-        BlockStructure::TriangularUpper,
-        alpha,
-        Par::Seq,
-    );
+    let (x, l) = ((mat(x, n, d), Rectangular), (mat(l, d, d).transpose(), TriangularUpper));
+    triangular_product((mat_mut(out, n, d), Rectangular), Accum::Add, alpha, x, l);
 }
 
 /// `out = L B` for lower-triangular `l` (d x d) and `b` (d x n).
 pub fn lower_times(out: &mut [f64], l: &[f64], b: &[f64], d: usize, n: usize) {
-    triangular::matmul(
-        mat_mut(out, d, n),
-        BlockStructure::Rectangular,
-        Accum::Replace,
-        mat(l, d, d),
-        BlockStructure::TriangularLower,
-        mat(b, d, n),
-        BlockStructure::Rectangular,
-        1.0,
-        Par::Seq,
-    );
+    let (l, b) = ((mat(l, d, d), TriangularLower), (mat(b, d, n), Rectangular));
+    triangular_product((mat_mut(out, d, n), Rectangular), Accum::Replace, 1.0, l, b);
 }
 
 /// `out = L L'`, the whole symmetric matrix.
 pub fn lower_square(out: &mut [f64], l: &[f64], d: usize) {
-    triangular::matmul(
-        mat_mut(out, d, d),
-        BlockStructure::TriangularLower,
-        Accum::Replace,
-        mat(l, d, d),
-        BlockStructure::TriangularLower,
-        mat(l, d, d).transpose(),
-        BlockStructure::TriangularUpper,
-        1.0,
-        Par::Seq,
-    );
+    let (l, transposed) = ((mat(l, d, d), TriangularLower), (mat(l, d, d).transpose(), TriangularUpper));
+    triangular_product((mat_mut(out, d, d), TriangularLower), Accum::Replace, 1.0, l, transposed);
     mirror_lower(out, d);
 }
 

@@ -1,4 +1,4 @@
-//! Random numbers that depend on what they are for, never on who computes them.
+//! Random numbers that depend on their purpose, never on the thread that computes them.
 //!
 //! Every stream is ChaCha8 keyed by (seed, purpose, component id, iteration, block), so that a run gives
 //! the same bits for any number of threads and after a resume, and the same points with components in another order.

@@ -54,7 +54,7 @@ impl Rule {
     }
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct StepInfo {
     /// The step size that was taken, after halving or scaling; zero if none was.
@@ -91,7 +91,7 @@ pub(crate) fn finite(grad: &[f64], hess: &[f64]) -> bool {
     grad.iter().chain(hess).all(|x| x.is_finite())
 }
 
-/// Moves a mean by `step` and the precision through `set`, which tells whether it could: both, or neither.
+/// Moves a mean by `step` and the precision through `set`, which returns whether it could: both, or neither.
 pub(crate) fn move_both(mean: &mut [f64], step: &[f64], set: impl FnOnce() -> bool) -> bool {
     let moved = mean.iter().zip(step).all(|(m, s)| (m + s).is_finite()) && set();
     if moved {

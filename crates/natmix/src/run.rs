@@ -1,4 +1,4 @@
-//! The run loop: a fit in preparation, the driver, what watches it, and its conclusion.
+//! Runs: setting up a fit, the driver with its observers, and the conclusion.
 //!
 //! ```
 //! use natmix::{Config, Fit};
@@ -32,7 +32,7 @@ use conclusion::conclude;
 use driver::Driver;
 use observe::Observer;
 
-/// A fit in preparation.
+/// A fit before it runs: target, settings, start and observers.
 pub struct Fit<'a> {
     target: &'a dyn Target,
     config: Config,
@@ -46,7 +46,7 @@ enum Start {
     State(Box<State>),
 }
 
-/// Fits with the given settings: [`Fit`] has the rest.
+/// Fits `target` with the given settings; [`Fit`] offers starts, observers and resuming.
 pub fn fit(target: &dyn Target, config: &Config) -> Result<Fitted, Error> {
     Fit::new(target, config.clone()).run()
 }
@@ -63,8 +63,8 @@ impl<'a> Fit<'a> {
         self
     }
 
-    /// Goes on from a state, as a checkpoint gives it. With the same settings the result has the same bits as an
-    /// unbroken run.
+    /// Continues from a state, such as that of a checkpoint. With the same settings the result has the same bits as that
+    /// of an uninterrupted run.
     pub fn resume(mut self, state: State) -> Self {
         self.start = Start::State(Box::new(state));
         self
@@ -76,7 +76,7 @@ impl<'a> Fit<'a> {
         self
     }
 
-    /// Runs.
+    /// Runs the fit.
     pub fn run(self) -> Result<Fitted, Error> {
         let Self { target, config, start, observers } = self;
         config.validate()?;
@@ -100,7 +100,7 @@ impl<'a> Fit<'a> {
             .build()
             .map_err(|error| Error::Threads { threads: config.threads, problem: error.to_string() })?;
         let threads = pool.current_num_threads();
-        // Inside once and for all: entering a pool costs more than a small iteration.
+        // Entered only once: entering a pool costs more than a small iteration.
         pool.install(|| hosted(target, move || run_in_pool(target, config, (strategy, counts), threads, observers)))
     }
 }

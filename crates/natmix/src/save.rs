@@ -33,14 +33,14 @@ use parts::{Outline, add_mixture, take_mixture};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// A mixture with what is needed to make sense of it.
+/// A mixture with the names of its parameters and further details.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Posterior {
     /// The mixture.
     pub mixture: Mixture,
-    /// Names of the parameters, as people read them. Constraints may make them more than the mixture's dimensions.
+    /// Names of the parameters. With constraints there may be more of them than the mixture has dimensions.
     pub parameter_names: Vec<String>,
-    /// Anything else that whoever saves wants to find again.
+    /// Anything else to save along with them.
     pub details: serde_json::Value,
 }
 

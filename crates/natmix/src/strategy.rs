@@ -1,12 +1,12 @@
-//! Strategies: each is a way to come to a mixture, iteration by iteration, under the one [driver](crate::run).
+//! Strategies: each is a way to fit a mixture, iteration by iteration, under one common [driver](crate::run).
 //!
 //! | strategy | what it does |
 //! |---|---|
 //! | `parts` | the methods of the paper, as combinations of draws, estimator and rule |
 //! | [`automatic`] | finds modes, number of components, steps and draws by itself |
 //!
-//! A strategy owns its state: the driver counts, tells observers and stops, and knows nothing of what goes on inside. A
-//! further one is a folder beside these, with a `Strategy` and a `StrategyKind`, and a line in `kind_of`.
+//! A strategy owns its state: the driver counts, tells observers and stops, and knows nothing of the internals. Another
+//! one is a folder beside these, with a `Strategy` and a `StrategyKind`, and a line in `kind_of`.
 
 pub mod automatic;
 pub(crate) mod parts;
@@ -34,7 +34,7 @@ pub(crate) struct Tools<'a> {
     pub scratch: &'a ScratchPool,
     /// Iterations done.
     pub iteration: u64,
-    /// Whether to go on: for strategies that evaluate much before their first iteration, and ask now and then.
+    /// Whether to continue: for strategies that do much work before their first iteration, to be asked at intervals.
     pub go_on: &'a mut dyn FnMut(&dyn Evaluator) -> bool,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Progress {
     Iterated { elbo: f64, se: f64 },
 }
 
-/// What a strategy delivers in the end.
+/// The result of a strategy.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub mixture: Mixture,
@@ -57,24 +57,24 @@ pub(crate) struct Outcome {
     pub search: Option<SearchSummary>,
 }
 
-/// A way to come to a mixture, with all that it carries from one iteration to the next.
+/// A way to fit a mixture, with all that it carries from one iteration to the next.
 pub(crate) trait Strategy: Debug + Send {
     /// Does the next iteration, or prepares the first.
     fn iterate(&mut self, tools: &mut Tools<'_>) -> Result<Progress, Error>;
 
-    /// The mixture as it stands.
+    /// The current mixture.
     fn mixture(&self) -> &Mixture;
 
-    /// What became of each component's step in the latest iteration.
+    /// The outcome of each component's step in the latest iteration.
     fn steps(&self) -> &[StepInfo];
 
-    /// Evaluations that the next iteration needs at most, repeated ones apart.
+    /// Most evaluations that the next iteration needs, not counting repeated ones.
     fn next_cost(&self) -> u64;
 
-    /// Whether its own rule says that there is nothing left to do.
+    /// Why the strategy has finished, if it has by its own rule.
     fn finished(&self) -> Option<StopReason>;
 
-    /// What to call an end because the evaluations are spent.
+    /// The reason to report when the evaluations are used up.
     fn reason_when_spent(&self) -> StopReason {
         StopReason::MaxEvals
     }
@@ -82,11 +82,11 @@ pub(crate) trait Strategy: Debug + Send {
     /// The result, if the run ends here.
     fn outcome(&self) -> Outcome;
 
-    /// All that another run needs to go on from here, as a document and tensors.
+    /// All that another run needs to resume from here, as a document and tensors.
     fn save(&self, tensors: &mut Tensors) -> Result<Value, Error>;
 }
 
-/// How strategies of one kind come about, with the settings of one run.
+/// How strategies of one kind are created and loaded, with the settings of one run.
 pub(crate) trait StrategyKind {
     /// The name that messages and checkpoints use.
     fn name(&self) -> &'static str;

@@ -82,7 +82,7 @@ impl<'a> Points<'a> {
     }
 }
 
-/// Layout of a curvature sum: how much of the matrix a target adds up. Which one a covariance consumes, it says itself.
+/// Layout of a curvature sum: how much of the matrix a target sums. Each kind of covariance names the layout that it consumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CurvatureShape {
     /// Diagonal only: `d` numbers.
@@ -211,7 +211,7 @@ pub trait Target: Sync {
         &[]
     }
 
-    /// Whether the density is known to be log-concave: then it has one mode, and nobody need look for more.
+    /// Whether the density is known to be log-concave: then it has one mode, and no search for others is needed.
     fn is_log_concave(&self) -> bool {
         false
     }
@@ -230,12 +230,12 @@ pub trait Target: Sync {
     }
 
     /// Runs a whole fit, in the thread that will ask for [whole batches](Target::whole_batches): for targets that need
-    /// something of that thread, once and not for every call.
+    /// something from that thread, once and not for every call.
     fn host(&self, fit: &mut (dyn FnMut() + Send)) {
         fit();
     }
 
-    /// Names of the parameters as people read them, `z0, z1, ...` unless told otherwise.
+    /// Names of the parameters, `z0, z1, ...` by default.
     fn parameter_names(&self) -> Vec<String> {
         (0..self.dim()).map(|i| format!("z{i}")).collect()
     }

@@ -1,4 +1,4 @@
-//! Constrained parameters: a density over positive, bounded, simplex or ordered values, made one over `R^d`.
+//! Constrained parameters: a density over positive, bounded, simplex or ordered values, transformed to one over `R^d`.
 //!
 //! A target that knows only a constrained vector `x` (a standard deviation, a probability, sorted cut points)
 //! is wrapped as a [`Target`] over unconstrained `z`, by the change of variables
@@ -57,7 +57,7 @@ use chart::{Chart, Free, Outside};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The set that the entries of a [`Block`] live in. Ends are never part of it.
+/// The set that the entries of a [`Block`] live in. Its end points are excluded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constraint {
     /// All real numbers.
@@ -138,7 +138,7 @@ struct Placed {
 /// A target over constrained values, seen as one over unconstrained coordinates. See the [module page](self).
 ///
 /// The Hessian is offered where the wrapped target has an exact one: weighted sums cannot be taken through a
-/// Jacobian that differs from point to point, so a request for curvature evaluates the wrapped target **once a
+/// Jacobian that differs from point to point, so a request for curvature evaluates the wrapped target **once per
 /// point**, and not once for all points as every other request does. A diagonal one needs the wrapped
 /// target's full Hessian too, unless each entry has a coordinate of its own (no simplex, nothing ordered).
 ///

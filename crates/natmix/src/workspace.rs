@@ -3,7 +3,7 @@
 use crate::linalg::Memory;
 use std::sync::Mutex;
 
-/// Powers of two above a request among which a free buffer is looked for.
+/// Powers of two above a request among which a free buffer is searched.
 const NEAR: usize = 6;
 
 /// A pool of buffers for one thread of work.
@@ -29,7 +29,7 @@ impl Scratch {
         buffer
     }
 
-    /// Lends a buffer of `len` numbers that mean nothing, for what is overwritten anyway.
+    /// Lends a buffer of `len` arbitrary numbers, for callers that overwrite all of them.
     pub fn take_used(&mut self, len: usize) -> Vec<f64> {
         let class = len.next_power_of_two().trailing_zeros() as usize;
         let fitting = self.free.iter_mut().skip(class).take(NEAR).find_map(Vec::pop);
@@ -40,7 +40,7 @@ impl Scratch {
 
     /// Takes a buffer back for later use.
     pub fn give(&mut self, buffer: Vec<f64>) {
-        // A buffer from elsewhere may hold any number: it goes where it surely suffices.
+        // A buffer from elsewhere may have any capacity: it is filed under the largest power of two that fits into it.
         let Some(class) = buffer.capacity().checked_ilog2() else { return };
         let class = class as usize;
         if self.free.len() <= class {
@@ -55,7 +55,7 @@ impl Scratch {
 pub struct ScratchPool(Vec<Mutex<Scratch>>);
 
 impl ScratchPool {
-    /// Buffers for so many threads.
+    /// Buffers for this many threads.
     pub fn new(threads: usize) -> Self {
         Self((0..threads.max(1)).map(|_| Mutex::default()).collect())
     }

@@ -1,4 +1,4 @@
-//! After warm-up an iteration allocates nothing: counted by an allocator of our own.
+//! After warm-up an iteration allocates nothing, as a counting allocator shows.
 
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;

@@ -8,18 +8,18 @@ use common::{assert_mean, distance, wave};
 use natmix::draws::Plan;
 use natmix::estimate::{Estimator, Trick};
 use natmix::family::{CovarianceKind, Gaussian};
-use natmix::observe::{Iteration, Progress};
+use natmix::observe::{Iteration, OnIteration};
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Fit, Method, Parts, Scratch};
 use natmix_models::glm::Glm;
-use regression::{DIM, Regression, settings};
+use regression::{ConjugateRegression, DIM, settings};
 use std::sync::Mutex;
 
 const ROWS: usize = 200;
 const SEEDS: std::ops::Range<u64> = 0..3;
 
 /// Largest errors that a test allows.
-struct Limits {
+struct ErrorLimits {
     /// `KL(q || best)` in nats.
     kl: f64,
     /// Of the mean, in posterior standard deviations.
@@ -30,8 +30,8 @@ struct Limits {
 
 /// Fits with three seeds and compares with the best Gaussian of the shape; the ELBO from fresh draws must be
 /// `log Z - KL(q || posterior)` within five standard errors, which may not exceed `resolution`.
-fn check(method: Method, shape: CovarianceKind, limits: &Limits, resolution: f64) {
-    let regression = Regression::new(ROWS);
+fn check(method: Method, shape: CovarianceKind, limits: &ErrorLimits, resolution: f64) {
+    let regression = ConjugateRegression::new(ROWS);
     for seed in SEEDS {
         let fitted = Fit::new(&regression.target, settings(method, shape, seed)).run().unwrap();
         let q = &fitted.mixture.components()[0];
@@ -64,17 +64,17 @@ fn largest(errors: &[f64]) -> f64 {
 }
 
 /// Natural gradients with noise that vanishes: what is left is the last steps' geometric decay and rounding.
-const EXACT: Limits = Limits { kl: 1e-6, mean: 1e-4, prec: 1e-6 };
+const EXACT: ErrorLimits = ErrorLimits { kl: 1e-6, mean: 1e-4, prec: 1e-6 };
 /// Score gradients: 230 noisy parameters after 800,000 evaluations, and Adam's bursts where the noise has nearly
 /// vanished. The largest of ten seeds that were not used to choose the settings: KL 0.037, mean 0.05.
-const BLACK_BOX_FULL: Limits = Limits { kl: 0.1, mean: 0.2, prec: 0.0 };
+const BLACK_BOX_FULL: ErrorLimits = ErrorLimits { kl: 0.1, mean: 0.2, prec: 0.0 };
 /// The noise of a diagonal q stays, so 40 parameters are as good as rate and iterations average it out.
 /// The largest of twenty seeds, most of them not used to choose the settings: KL 0.03, mean 0.1, precision 0.05.
-const BLACK_BOX_DIAG: Limits = Limits { kl: 0.1, mean: 0.25, prec: 0.15 };
+const BLACK_BOX_DIAG: ErrorLimits = ErrorLimits { kl: 0.1, mean: 0.25, prec: 0.15 };
 
 #[test]
 fn correlation_makes_mean_field_differ() {
-    let regression = Regression::new(ROWS);
+    let regression = ConjugateRegression::new(ROWS);
     let kl = regression.mean_field.kl(&regression.posterior);
     assert!(kl > 2.0, "{kl}");
 }
@@ -119,11 +119,11 @@ fn mixture_draws_reaches_the_best_mean_field() {
 #[test]
 fn component_draws_reaches_the_best_mean_field() {
     // The objective is noisy here, so the trust region shrinks while the mean still creeps along the correlations.
-    let limits = Limits { kl: 1e-4, mean: 1e-2, ..EXACT };
+    let limits = ErrorLimits { kl: 1e-4, mean: 1e-2, ..EXACT };
     check(Method::ComponentDraws, CovarianceKind::Diag, &limits, 0.25);
 }
 
-/// The middle one; runs that never arrived count as the longest.
+/// The median; runs that never reached the goal count as the longest.
 fn median(mut evals: Vec<Option<u64>>) -> u64 {
     evals.sort_by_key(|evals| evals.unwrap_or(u64::MAX));
     evals[evals.len() / 2].expect("more than half of the runs arrive")
@@ -137,7 +137,7 @@ fn the_more_a_method_knows_the_fewer_evaluations_it_needs() {
     // draws or longer steps most runs lose their way in the noise of the Stein curvature, and even here one in twenty
     // does, hence medians.
     const GOAL: f64 = 0.01;
-    let regression = Regression::new(ROWS);
+    let regression = ConjugateRegression::new(ROWS);
     let evals = |method, draws, rate, seed| {
         let config = Config {
             max_iterations: u64::MAX,
@@ -159,7 +159,7 @@ fn the_more_a_method_knows_the_fewer_evaluations_it_needs() {
     eprintln!("medians of 10 seeds: VON {von} (with NGVI's draws and rate {von_alike}), NGVI {ngvi}");
     assert!(ngvi > von_alike, "NGVI {ngvi}, VON with the same draws and rate {von_alike}");
     assert!(ngvi > 10 * von, "NGVI {ngvi}, VON {von}");
-    // BBVI needs some 40 times as many; that it has not arrived after ten times as many is seen quickly.
+    // BBVI needs some 40 times as many; that it has not reached the goal after ten times as many is quick to see.
     for seed in SEEDS {
         let config = Config {
             max_evals: Some(10 * ngvi),
@@ -173,7 +173,7 @@ fn the_more_a_method_knows_the_fewer_evaluations_it_needs() {
 /// Every mean and precision on the way.
 fn path(target: &dyn Target, config: Config) -> Vec<Gaussian> {
     let mut path = Vec::new();
-    let mut watch = Progress(|it: &Iteration<'_>| path.push(it.mixture.components()[0].clone()));
+    let mut watch = OnIteration(|it: &Iteration<'_>| path.push(it.mixture.components()[0].clone()));
     Fit::new(target, config).observe(&mut watch).run().unwrap();
     path
 }
@@ -182,7 +182,7 @@ fn path(target: &dyn Target, config: Config) -> Vec<Gaussian> {
 fn vogn_with_gauss_newton_curvature_is_diagonal_von_along_the_whole_path() {
     // A linear model's Gauss-Newton matrix is its Hessian. Without momentum and damping, and with one rate for mean and
     // curvature, the two rules are one, and do the same operations in the same order: the same bits.
-    let regression = Regression::new(ROWS);
+    let regression = ConjugateRegression::new(ROWS);
     for seed in SEEDS {
         let rate = 0.2;
         let shared = |method| Config {
@@ -211,7 +211,7 @@ fn vogn_with_gauss_newton_curvature_is_diagonal_von_along_the_whole_path() {
 }
 
 #[test]
-fn vogn_has_the_exact_mean_and_a_precision_that_is_as_good_as_the_data_are_many() {
+fn vogn_has_the_exact_mean_and_a_precision_that_improves_with_the_number_of_rows() {
     // Squared per-example gradients at the optimum are x^2 e^2 / sd^4 with e^2 = sd^2 on average: in diagonal entry j
     // the relative error is sum_i x_ij^2 (e_i^2/sd^2 - 1) / sum_i x_ij^2, of standard deviation sqrt(2 sum x^4) / sum
     // x^2, which is sqrt(6/N) for normal columns. (Residuals at the mean are smaller than the noise, by d/N on
@@ -221,7 +221,7 @@ fn vogn_has_the_exact_mean_and_a_precision_that_is_as_good_as_the_data_are_many(
     eprintln!("     N   mean error (sd)   precision error: rms, largest   sqrt(6/N)");
     let mut before = f64::INFINITY;
     for rows in [50, 200, 1000, 5000] {
-        let regression = Regression::new(rows);
+        let regression = ConjugateRegression::new(rows);
         let config = Config {
             tolerance: 1e-9,
             max_iterations: 1_500,
@@ -248,7 +248,7 @@ fn vogn_reaches_the_mean_from_minibatches() {
     // 32 of 200 rows, momentum 0.9 (its default), and a rate that falls: after t steps the noise of the batches moves
     // the mean by about sqrt(rate_t N / 32 / 2) posterior sd, which is 0.1 with rate_t = 0.5 * 5000^-0.6. The largest
     // error of 40 seeds that were not used to choose the settings was 0.12 sd.
-    let regression = Regression::new(ROWS);
+    let regression = ConjugateRegression::new(ROWS);
     for seed in SEEDS {
         let config = Config {
             tolerance: 1e-9,
@@ -272,13 +272,13 @@ fn vogn_reaches_the_mean_from_minibatches() {
     }
 }
 
-/// Notes which rows each evaluation is asked for.
-struct Recorder<'a> {
+/// Records the rows of each evaluation.
+struct RowRecorder<'a> {
     inner: &'a Glm,
     batches: Mutex<Vec<Vec<u32>>>,
 }
 
-impl Target for Recorder<'_> {
+impl Target for RowRecorder<'_> {
     fn dim(&self) -> usize {
         self.inner.dim()
     }
@@ -301,8 +301,8 @@ fn minibatch_gradients_are_unbiased_over_an_epoch() {
     const EPOCHS: usize = 150;
     const BATCH: usize = 32;
     let per_epoch = ROWS.div_ceil(BATCH);
-    let regression = Regression::new(ROWS);
-    let recorder = Recorder { inner: &regression.target, batches: Mutex::default() };
+    let regression = ConjugateRegression::new(ROWS);
+    let recorder = RowRecorder { inner: &regression.target, batches: Mutex::default() };
     let config = Config {
         tolerance: 1e-12,
         max_iterations: (EPOCHS * per_epoch) as u64,

@@ -6,7 +6,7 @@ use common::{assert_mean, diag_gaussian, distance, gaussian, wave};
 use natmix::draws::{DrawPlan, Plan, Radius};
 use natmix::estimate::Trick;
 use natmix::family::{AnyCovariance, CovarianceKind, Gaussian, Mixture};
-use natmix::observe::{Iteration, Progress};
+use natmix::observe::{Iteration, OnIteration};
 use natmix::target::{EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Fit, Method, Parts, Scratch};
 use std::sync::Mutex;
@@ -57,8 +57,8 @@ impl Target for Probe<'_> {
     }
 }
 
-/// Settings that leave q where it is: rate and tolerance are too small to be felt. One thread sees the points in order.
-fn at_rest(plan: DrawPlan, wanted: usize, iterations: u64, q: &Gaussian) -> Config {
+/// Settings that leave q where it is: rate and tolerance are too small to have an effect. One thread sees the points in order.
+fn without_movement(plan: DrawPlan, wanted: usize, iterations: u64, q: &Gaussian) -> Config {
     Config {
         covariance: q.covariance_kind(),
         tolerance: 1e-300,
@@ -81,7 +81,7 @@ fn at_rest(plan: DrawPlan, wanted: usize, iterations: u64, q: &Gaussian) -> Conf
 fn probe(config: Config, q: &Gaussian, f: Integrand<'_>) -> (Vec<f64>, Vec<f64>) {
     let target = Probe { q: q.clone(), f, seen: Mutex::default() };
     let mut estimates = Vec::new();
-    let mut collect = Progress(|it: &Iteration<'_>| estimates.push(it.elbo));
+    let mut collect = OnIteration(|it: &Iteration<'_>| estimates.push(it.elbo));
     let fitted = Fit::new(&target, config).start(Mixture::single(q.clone())).observe(&mut collect).run().unwrap();
     let end = &fitted.state.mixture().components()[0];
     let still = end.mean() == q.mean() && end.precision().matrix() == q.precision().matrix();
@@ -91,7 +91,7 @@ fn probe(config: Config, q: &Gaussian, f: Integrand<'_>) -> (Vec<f64>, Vec<f64>)
 
 /// The points of one iteration.
 fn points(plan: DrawPlan, wanted: usize, seed: u64, q: &Gaussian) -> Vec<f64> {
-    probe(Config { seed, ..at_rest(plan, wanted, 1, q) }, q, &|_| 0.0).0
+    probe(Config { seed, ..without_movement(plan, wanted, 1, q) }, q, &|_| 0.0).0
 }
 
 fn square(x: &[f64]) -> f64 {
@@ -139,7 +139,7 @@ fn seeds_make_points_and_iterations_differ() {
     for plan in ALL {
         assert_eq!(points(plan, 8, 1, &q), points(plan, 8, 1, &q));
         assert_ne!(points(plan, 8, 1, &q), points(plan, 8, 2, &q));
-        let (two, _) = probe(at_rest(plan, 8, 2, &q), &q, &|_| 0.0);
+        let (two, _) = probe(without_movement(plan, 8, 2, &q), &q, &|_| 0.0);
         let (first, second) = two.split_at(two.len() / 2);
         assert_ne!(first, second);
     }
@@ -191,7 +191,7 @@ fn random_radii_follow_chi() {
             let k = degrees as f64;
             let wanted = 2 * d;
             // Any function that keeps the estimates noisy: a flat line would end the run.
-            let (eps, _) = probe(at_rest(plan, wanted, 20_000 / d as u64, &q), &q, &|eps| square(eps).powi(2));
+            let (eps, _) = probe(without_movement(plan, wanted, 20_000 / d as u64, &q), &q, &|eps| square(eps).powi(2));
             let arms = eps.chunks_exact(plan.count(wanted) * d).flat_map(|iteration| {
                 // One of each pair: the other has the same length.
                 iteration[..wanted * d].chunks_exact(d).step_by(2)
@@ -213,7 +213,7 @@ fn weights_are_as_promised() {
         let f = |eps: &[f64]| (square(eps) + eps[0]).cos() + 0.3 * eps[0].powi(5);
         for plan in ALL {
             for wanted in [1, 2 * d, 7 * d + 3] {
-                let (eps, estimates) = probe(at_rest(plan, wanted, 1, &q), &q, &f);
+                let (eps, estimates) = probe(without_movement(plan, wanted, 1, &q), &q, &f);
                 let expected = weights(plan, &eps, d).iter().zip(eps.chunks_exact(d)).map(|(w, eps)| w * f(eps)).sum();
                 assert!(distance(&estimates, &[expected]) < 1e-11, "{plan:?}, d = {d}: {estimates:?} {expected}");
             }
@@ -234,7 +234,7 @@ fn whole_frames_of_cubature_are_exact() {
         };
         for plan in [FIXED, RANDOM] {
             for frames in [1, 3] {
-                let (eps, estimates) = probe(at_rest(plan, 2 * d * frames, 1, &q), &q, &cubic);
+                let (eps, estimates) = probe(without_movement(plan, 2 * d * frames, 1, &q), &q, &cubic);
                 let weights = weights(plan, &eps, d);
                 let mean = |f: &dyn Fn(&[f64]) -> f64| -> f64 {
                     weights.iter().zip(eps.chunks_exact(d)).map(|(w, eps)| w * f(eps)).sum()
@@ -268,7 +268,7 @@ fn plans_are_unbiased() {
         for plan in ALL {
             for wanted in [4, 2 * d + 4] {
                 let case = format!("{plan:?}, d = {d}, {wanted} wanted");
-                let config = at_rest(plan, wanted, 20_000 / d as u64 + 300, &q);
+                let config = without_movement(plan, wanted, 20_000 / d as u64 + 300, &q);
                 let (_, estimates) = probe(config.clone(), &q, &quadratic);
                 assert_mean(&estimates, 1.5, 0.06, &format!("{case}: quadratic"));
                 let (_, estimates) = probe(config, &q, &quartic);

@@ -10,152 +10,23 @@
 //! a fresh Cholesky of `S` may fail, and only there.
 
 mod common;
+#[path = "common/random.rs"]
+mod random;
 
 use natmix::Scratch;
-use natmix::family::{AnyCovariance, CovarianceKind, Diag, Full, Gaussian, Mixture, log_sum_exp};
+use natmix::family::{CovarianceKind, Full, Gaussian, Mixture};
 use natmix::rule::adam::AdamState;
 use natmix::rule::momentum::Momentum;
-use natmix::rule::{StepInfo, adam, improved, momentum, plain, trust_region, weights};
+use natmix::rule::{StepInfo, adam, improved, momentum, plain, trust_region};
+use random::{Random, component, matrix, vector};
 
-/// Random inputs a rule and shape.
+/// Random inputs per rule and shape.
 const INPUTS: usize = 100_000;
-/// Steps of one chain, and chains a rule and shape.
+/// Steps of one chain, and chains per rule and shape.
 const CHAIN: usize = 1_000;
 const CHAINS: usize = 20;
 /// Inputs at each dimension that takes the library's code path.
 const LARGE_INPUTS: usize = 250;
-
-/// SplitMix64: three lines are enough here.
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-    /// Uniform on [0, 1).
-    fn uniform(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (-53f64).exp2()
-    }
-    /// Uniform on (-1, 1).
-    fn signed(&mut self) -> f64 {
-        2.0 * self.uniform() - 1.0
-    }
-    fn below(&mut self, n: usize) -> usize {
-        (self.bits() % n as u64) as usize
-    }
-    /// Ten to a power drawn uniformly.
-    fn decade(&mut self, low: f64, high: f64) -> f64 {
-        10f64.powf(low + (high - low) * self.uniform())
-    }
-    /// A size from one of the regimes where arithmetic behaves differently.
-    fn size(&mut self) -> f64 {
-        match self.below(10) {
-            0 => 1e150,
-            1 => 1e300,
-            2 => 1e-300,
-            3 => 5e-324,
-            4 => self.decade(-300.0, 300.0),
-            5 => self.decade(-10.0, 10.0),
-            _ => 1.0,
-        }
-    }
-    fn broken(&mut self) -> f64 {
-        [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][self.below(3)]
-    }
-}
-
-/// A component of ordinary, large or small scale, well or ill conditioned.
-fn component(random: &mut Random, d: usize, shape: CovarianceKind) -> Gaussian {
-    let root_scale = if random.below(2) == 0 { 1.0 } else { random.decade(-50.0, 50.0) };
-    // Condition number up to 1e14 of S is one of 1e7 of its factor.
-    let spread = [0.0, 1.0, 3.5, 7.0][random.below(4)];
-    let size = random.size().min(1e300);
-    let far = if random.below(3) == 0 { size } else { 1.0 };
-    let mean = (0..d).map(|_| far * random.signed()).collect();
-    let diagonal: Vec<f64> = (0..d).map(|_| root_scale * random.decade(-0.5 * spread, 0.5 * spread)).collect();
-    let prec = match shape {
-        CovarianceKind::Diag => AnyCovariance::from(Diag::new(diagonal.iter().map(|x| x * x).collect()).unwrap()),
-        CovarianceKind::Full => {
-            // T D or D T with unit triangular T: the ill-conditioned directions are turned or along the axes.
-            let by_column = random.below(2) == 0;
-            let mut factor = vec![0.0; d * d];
-            for j in 0..d {
-                factor[j + j * d] = diagonal[j];
-                for i in j + 1..d {
-                    let unit = random.signed() / (d as f64).sqrt();
-                    factor[i + j * d] = unit * if by_column { diagonal[j] } else { diagonal[i] };
-                }
-            }
-            Full::from_factor(d, factor).into()
-        }
-    };
-    Gaussian::new(mean, prec)
-}
-
-/// A gradient: ordinary, extreme, zero or broken.
-fn vector(random: &mut Random, d: usize) -> Vec<f64> {
-    let kind = random.below(8);
-    let size = random.size();
-    let mut x: Vec<f64> = (0..d)
-        .map(|_| match kind {
-            0 => 0.0,
-            1 => random.size() * random.signed(),
-            _ => size * random.signed(),
-        })
-        .collect();
-    if random.below(25) == 0 {
-        let at = random.below(d);
-        x[at] = random.broken();
-    }
-    x
-}
-
-/// A symmetric curvature (or its diagonal) to meet the precision `s` in a step of size `rate`.
-fn matrix(random: &mut Random, s: &[f64], d: usize, shape: CovarianceKind, rate: f64) -> Vec<f64> {
-    let kind = random.below(9);
-    let size = random.size();
-    let relative = random.decade(-12.0, 6.0);
-    let u: Vec<f64> = (0..d).map(|_| random.signed()).collect();
-    let sign = if random.below(2) == 0 { 1.0 } else { -1.0 };
-    // Brings the plain step to where S_new is singular but for rounding.
-    let edge = 1.0 + [0.0, 1e-15, -1e-15, 1e-8, -1e-8][random.below(5)];
-    let stride = if shape == CovarianceKind::Full { d + 1 } else { 1 };
-    let root: Vec<f64> = (0..d).map(|i| s[i * stride].sqrt()).collect();
-    let mut entry = |i: usize, j: usize, at: usize| match kind {
-        0 => 0.0,
-        1 | 2 => relative * root[i] * root[j] * random.signed(),
-        3 => sign * relative * root[i] * u[i] * root[j] * u[j],
-        4 => sign * size * u[i] * u[j],
-        5 => edge * s[at] / rate,
-        6 => random.size() * random.signed(),
-        _ => size * random.signed(),
-    };
-    let mut h = vec![0.0; s.len()];
-    for i in 0..d {
-        match shape {
-            CovarianceKind::Diag => h[i] = entry(i, i, i),
-            CovarianceKind::Full => {
-                for j in 0..=i {
-                    h[i + j * d] = entry(i, j, i + j * d);
-                    h[j + i * d] = h[i + j * d];
-                }
-            }
-        }
-    }
-    if random.below(25) == 0 {
-        let (i, j) = (random.below(d), random.below(d));
-        let bad = random.broken();
-        match shape {
-            CovarianceKind::Diag => h[i] = bad,
-            CovarianceKind::Full => (h[i + j * d], h[j + i * d]) = (bad, bad),
-        }
-    }
-    h
-}
 
 /// A step of some rule: component, gradient, curvature and rate.
 type StepOf<'a> = dyn FnMut(&mut Gaussian, &[f64], &[f64], f64, &mut Scratch) -> StepInfo + 'a;
@@ -323,7 +194,7 @@ fn plain_full() {
 }
 
 fn improved_step(q: &mut Gaussian, g: &[f64], h: &[f64], rate: f64, scratch: &mut Scratch) -> StepInfo {
-    // Caps of their own, from far below one to far above.
+    // Caps from far below one to far above.
     improved::step(q, g, h, rate, (1e3 * rate).clamp(1e-3, 1e5), scratch)
 }
 
@@ -482,84 +353,5 @@ fn steps_do_not_depend_on_units() {
                 }
             }
         }
-    }
-}
-
-fn weight_values(random: &mut Random, k: usize) -> Vec<f64> {
-    let kind = random.below(5);
-    let (size, shift) = (random.size(), 1e3 * random.signed());
-    let mut values: Vec<f64> = (0..k)
-        .map(|_| match kind {
-            0 => 0.0,
-            1 => random.size() * random.signed(),
-            2 => shift + random.signed(),
-            _ => size * random.signed(),
-        })
-        .collect();
-    if random.below(5) == 0 {
-        let at = random.below(k);
-        values[at] = random.broken();
-    }
-    values
-}
-
-fn check_weights(log_w: &[f64], what: &dyn Fn() -> String) {
-    assert!(log_w.iter().all(|w| w.is_finite() && *w <= 1e-12), "{}: {log_w:?}", what());
-    assert!(log_sum_exp(log_w).abs() < 1e-12, "{}: {log_w:?} is not normalised", what());
-    // A weight that is zero could never come back.
-    assert!(log_w.iter().all(|w| w.exp().is_normal()), "{}: {log_w:?}", what());
-}
-
-/// Runs `step` on fresh weights and along chains.
-fn torture_weights(seed: u64, mut step: impl FnMut(&mut [f64], &[f64], f64)) {
-    let mut random = Random(seed);
-    let mut log_w = vec![0.0];
-    for at in 0..INPUTS {
-        // Chains of 1,000 in the second half.
-        if at < INPUTS / 2 || at % CHAIN == 0 {
-            let k = 1 + random.below(8);
-            let spread = [0.0, 1.0, 50.0, 500.0][random.below(4)];
-            log_w = (0..k).map(|_| spread * random.signed()).collect();
-            let total = log_sum_exp(&log_w);
-            log_w.iter_mut().for_each(|w| *w = (*w - total).max(-600.0));
-            let total = log_sum_exp(&log_w);
-            log_w.iter_mut().for_each(|w| *w -= total);
-        }
-        let values = weight_values(&mut random, log_w.len());
-        let rate = random.decade(-6.0, 3.0);
-        let before = log_w.clone();
-        step(&mut log_w, &values, rate);
-        check_weights(&log_w, &|| format!("{at}: {before:?} by {values:?} at rate {rate}"));
-    }
-}
-
-#[test]
-fn weights_plain() {
-    torture_weights(12, weights::step);
-}
-
-#[test]
-fn weights_trust_region() {
-    let mut random = Random(13);
-    torture_weights(14, |log_w, values, rate| {
-        let bound = random.decade(-5.0, 2.0);
-        let (old, mut buffer) = (log_w.to_vec(), vec![0.0; log_w.len()]);
-        let taken = weights::trust_region_step(log_w, values, rate, bound, &mut buffer);
-        assert!((0.0..=rate).contains(&taken), "{taken} of {rate}");
-        let kl: f64 = log_w.iter().zip(&old).map(|(new, old)| new.exp() * (new - old)).sum();
-        assert!(kl <= bound + 1e-12, "KL {kl} above {bound}: {old:?} to {log_w:?} by {values:?}");
-    });
-}
-
-/// A value that is not finite says nothing about its component: it counts as average.
-#[test]
-fn weights_pass_over_what_is_not_finite() {
-    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-        let mut log_w = [0.2f64.ln(), 0.3f64.ln(), 0.5f64.ln()];
-        weights::step(&mut log_w, &[2.0, bad, 2.0], 1.0);
-        let expected = [0.2, 0.3, 0.5];
-        assert!(log_w.iter().zip(expected).all(|(w, e)| (w.exp() - e).abs() < 1e-15), "{bad}: {log_w:?}");
-        weights::step(&mut log_w, &[bad; 3], 1.0);
-        assert!(log_w.iter().zip(expected).all(|(w, e)| (w.exp() - e).abs() < 1e-15), "{bad}: {log_w:?}");
     }
 }

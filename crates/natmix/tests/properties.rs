@@ -100,7 +100,7 @@ proptest! {
         // A shift moves the result, up to the rounding of the shifted numbers.
         let shifted: Vec<f64> = x.iter().map(|x| x + shift).collect();
         prop_assert!((log_sum_exp(&shifted) - total - shift).abs() <= 4.0 * f64::EPSILON * shift.abs().max(100.0));
-        // Zero adds nothing, infinity everything, and NaN is never passed over.
+        // Zero adds nothing, infinity everything, and NaN is never ignored.
         x.push(f64::NEG_INFINITY);
         prop_assert_eq!(log_sum_exp(&x), total);
         x.push(f64::INFINITY);
@@ -240,7 +240,7 @@ proptest! {
 
     #[test]
     fn densities_integrate_to_one(q in shape().prop_flat_map(|s| mixture_of(1, s))) {
-        // Trapezoids over 40 steps a standard deviation converge beyond rounding; sds are at most 2.5.
+        // Trapezoids over 40 steps per standard deviation converge beyond rounding; sds are at most 2.5.
         let z: Vec<f64> = (0..4001).map(|i| -40.0 + 0.02 * f64::from(i)).collect();
         let integral: f64 = q.log_density(&z).iter().map(|x| 0.02 * x.exp()).sum();
         prop_assert!((integral - 1.0).abs() < 1e-12, "{}", integral);
@@ -281,8 +281,8 @@ fn full_step() -> impl Strategy<Value = (Gaussian, Vec<f64>, Vec<f64>)> {
     })
 }
 
-type Rule = fn(&mut Gaussian, &[f64], &[f64], f64, &mut Scratch) -> natmix::rule::StepInfo;
-const RULES: [(&str, Rule); 3] = [
+type StepFn = fn(&mut Gaussian, &[f64], &[f64], f64, &mut Scratch) -> natmix::rule::StepInfo;
+const RULES: [(&str, StepFn); 3] = [
     ("plain", plain::step),
     ("improved", |q, g, h, rate, scratch| improved::step(q, g, h, rate, 1.0, scratch)),
     ("trust region", trust_region::step),

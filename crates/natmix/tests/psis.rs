@@ -9,12 +9,12 @@ const TOLERANCE: f64 = 1e-12;
 
 #[derive(Deserialize)]
 struct Fixture {
-    cases: Vec<Case>,
+    cases: Vec<PsisCase>,
     gpd: Vec<GpdCase>,
 }
 
 #[derive(Deserialize)]
-struct Case {
+struct PsisCase {
     name: String,
     n: usize,
     log_ratios: Option<Vec<Option<f64>>>,
@@ -31,7 +31,7 @@ struct GpdCase {
     scale: f64,
 }
 
-impl Case {
+impl PsisCase {
     fn ratios(&self) -> Vec<f64> {
         match &self.log_ratios {
             Some(ratios) => finite_or(ratios, f64::NEG_INFINITY),
@@ -75,7 +75,7 @@ fn distance(a: f64, b: f64) -> f64 {
 
 fn largest_distance(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
-    // Not f64::max, which would pass over a NaN.
+    // Not f64::max, which would ignore a NaN.
     a.iter().zip(b).map(|(&a, &b)| distance(a, b)).fold(0.0, |worst, d| if d <= worst { worst } else { d })
 }
 

@@ -1,4 +1,4 @@
-//! A run that was interrupted and resumed, from memory or from a file, equals an unbroken one bit for bit.
+//! A run that was interrupted and resumed, from memory or from a file, equals an uninterrupted one bit for bit.
 
 mod folder;
 
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Linear regression with unit noise and a standard normal prior.
-struct Regression {
+struct UnitRegression {
     rows: Vec<([f64; 2], f64)>,
 }
 
-impl Regression {
+impl UnitRegression {
     fn new() -> Self {
         let row = |i: usize| {
             let x = [1.0, (i as f64 * 0.37).sin()];
@@ -28,7 +28,7 @@ impl Regression {
     }
 }
 
-impl Target for Regression {
+impl Target for UnitRegression {
     fn dim(&self) -> usize {
         2
     }
@@ -155,7 +155,8 @@ fn check(target: &dyn Target, config: &Config, break_at: u64, every: u64, case: 
     check_from(None, target, config, (break_at, every), case)
 }
 
-/// Runs unbroken; broken at an iteration and resumed from memory; and from the file of the last checkpoint before.
+/// Runs without interruption; interrupted at an iteration and resumed from memory; and resumed from the file of the last
+/// checkpoint before.
 fn check_from(
     start: Option<&Mixture>,
     target: &dyn Target,
@@ -201,7 +202,7 @@ fn short(method: Method) -> Config {
 #[test]
 fn every_method_with_one_and_three_components_of_either_shape() {
     let modes = three_modes();
-    let regression = Regression::new();
+    let regression = UnitRegression::new();
     for (method, name, _) in Method::ALL {
         for components in [1, 3] {
             for covariance in [CovarianceKind::Diag, CovarianceKind::Full] {
@@ -236,8 +237,8 @@ fn minibatches_and_fitted_tricks() {
         draws_per_component: 40,
         ..parts
     });
-    check(&Regression::new(), &config, 7, 5, "minibatch-full");
-    check(&Regression::new(), &config.clone().with_components(3), 7, 5, "minibatch-mixture");
+    check(&UnitRegression::new(), &config, 7, 5, "minibatch-full");
+    check(&UnitRegression::new(), &config.clone().with_components(3), 7, 5, "minibatch-mixture");
     // Narrower than the target, where the fitted coefficients are neither zero nor one.
     let narrow = vec![0.3];
     let config = Config {

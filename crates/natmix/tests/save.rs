@@ -1,11 +1,14 @@
 //! Posteriors survive a file to the bit; whatever else a file may be is refused with a reason.
 
 mod folder;
+#[path = "common/random.rs"]
+mod random;
 
 use folder::Folder;
 use natmix::family::{Covariances, Gaussian, Mixture};
 use natmix::save::{Posterior, read_posterior_bytes};
 use natmix::{Config, Error, Fit, Method};
+use random::Random;
 use serde_json::{Value, json};
 
 fn full(count: usize, dim: usize) -> Mixture {
@@ -268,9 +271,9 @@ fn foreign_files_are_refused() {
     bad_file(&assemble("", b""));
     bad_file(&assemble(&"[".repeat(10_000), b""));
     bad_file(&assemble(&"{\"a\":".repeat(10_000), b""));
-    let mut noise = Noise(7);
+    let mut random = Random(7);
     for _ in 0..200 {
-        bad_file(&(0..300).map(|_| noise.next() as u8).collect::<Vec<u8>>());
+        bad_file(&(0..300).map(|_| random.bits() as u8).collect::<Vec<u8>>());
     }
 }
 
@@ -334,47 +337,32 @@ fn what_cannot_be_read_again_is_not_written_and_the_old_file_stays() {
     assert_eq!(std::fs::read_dir(&*folder).unwrap().count(), 1);
 }
 
-/// Small random numbers (splitmix64), the same in every run.
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
-
 /// Changes a file in one of the ways in which files break, or are broken on purpose.
-fn mutate(bytes: &mut Vec<u8>, noise: &mut Noise) {
+fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()).min(bytes.len() as u64 - 8) as usize;
-    let at = noise.below(bytes.len());
-    let in_header = 8 + noise.below(header);
-    match noise.below(9) {
-        0 => bytes[at] ^= 1 << noise.below(8),
-        1 => bytes[at] = noise.next() as u8,
+    let at = random.below(bytes.len());
+    let in_header = 8 + random.below(header);
+    match random.below(9) {
+        0 => bytes[at] ^= 1 << random.below(8),
+        1 => bytes[at] = random.bits() as u8,
         // Digits, quotes and brackets make headers that still parse.
-        2 | 3 => bytes[in_header.min(at.max(8))] = b"0123456789-.eE,:[]{}\"\\ nul"[noise.below(26)],
+        2 | 3 => bytes[in_header.min(at.max(8))] = b"0123456789-.eE,:[]{}\"\\ nul"[random.below(26)],
         4 => {
             let digits: Vec<usize> =
                 (8..8 + header).filter(|&i| bytes.get(i).is_some_and(u8::is_ascii_digit)).collect();
             if !digits.is_empty() {
-                bytes[digits[noise.below(digits.len())]] = b'0' + noise.below(10) as u8;
+                bytes[digits[random.below(digits.len())]] = b'0' + random.below(10) as u8;
             }
         }
-        5 => bytes.insert(at, noise.next() as u8),
+        5 => bytes.insert(at, random.bits() as u8),
         6 => drop(bytes.remove(at)),
         7 => {
-            let numbers = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e308, 5e-324, f64::from_bits(noise.next())];
-            let place = (8 + header + 8 * noise.below((bytes.len() - header) / 8)).min(bytes.len() - 8);
-            bytes[place..place + 8].copy_from_slice(&numbers[noise.below(7)].to_le_bytes());
+            let numbers = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e308, 5e-324, f64::from_bits(random.bits())];
+            let place = (8 + header + 8 * random.below((bytes.len() - header) / 8)).min(bytes.len() - 8);
+            bytes[place..place + 8].copy_from_slice(&numbers[random.below(7)].to_le_bytes());
         }
         _ => {
-            let length = header as u64 ^ (1 << noise.below(64));
+            let length = header as u64 ^ (1 << random.below(64));
             bytes[..8].copy_from_slice(&length.to_le_bytes());
         }
     }
@@ -383,13 +371,13 @@ fn mutate(bytes: &mut Vec<u8>, noise: &mut Noise) {
 #[test]
 fn twenty_thousand_mutations() {
     let seeds = [full(1, 1), full(3, 2), diag(1, 1), diag(2, 3)].map(|mixture| posterior(mixture).to_bytes().unwrap());
-    let mut noise = Noise(2024);
+    let mut random = Random(2024);
     let mut accepted = 0;
     for round in 0..20_000 {
         let mut bytes = seeds[round % seeds.len()].clone();
-        for _ in 0..=noise.below(3) {
+        for _ in 0..=random.below(3) {
             if bytes.len() > 16 {
-                mutate(&mut bytes, &mut noise);
+                mutate(&mut bytes, &mut random);
             }
         }
         match read_posterior_bytes(&bytes) {

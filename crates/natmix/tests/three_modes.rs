@@ -9,7 +9,7 @@ use three_modes::{GOAL, WEIGHTS, config, kl, run_to_goal, start, target};
 
 const SEEDS: u64 = 10;
 
-/// The middle one; runs that never arrived count as the longest.
+/// The median; runs that never reached the goal count as the longest.
 fn median(runs: &[Option<u64>]) -> u64 {
     let mut evals: Vec<u64> = runs.iter().map(|evals| evals.unwrap_or(u64::MAX)).collect();
     evals.sort_unstable();
@@ -27,8 +27,8 @@ fn quadrature_agrees_with_fresh_draws() {
 
 #[test]
 fn component_draws_need_fewer_evaluations_than_mixture_draws() {
-    // Same start, rule, rate, draw plan, and ten points a component. The gain is about a tenth in the median, and
-    // single seeds may go the other way; with thirty points the smallest mode gets two a step even from the mixture,
+    // Same start, rule, rate, draw plan, and ten points per component. The gain is about a tenth in the median, and
+    // single seeds may go the other way; with thirty points the smallest mode gets two per step even from the mixture,
     // and there is no gain left: the bench `methods` shows both.
     let run = |method| -> Vec<_> { (0..SEEDS).map(|seed| run_to_goal(config(method, seed))).collect() };
     let (component, mixture) = (run(Method::ComponentDraws), run(Method::MixtureDraws));

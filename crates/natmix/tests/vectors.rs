@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 /// Of closed formulas: what rounding leaves.
 const POINTWISE: f64 = 1e-10;
-/// Of quadrature with 120 nodes an axis, here on other axes than in the reference.
+/// Of quadrature with 120 nodes per axis, here on other axes than in the reference.
 const QUADRATURE: f64 = 1e-7;
 const NODES: usize = 120;
 

@@ -1,4 +1,4 @@
-//! A target that wants all points of an iteration at once gets them so, and the same bits come out.
+//! A target that asks for all points of an iteration at once gets them in one call, with the same bits as a result.
 
 use natmix::target::{ClosureTarget, Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Method, Parts, Scratch, fit};
@@ -20,13 +20,13 @@ fn quartic() -> ClosureTarget<'static> {
 }
 
 /// The same, in whole batches.
-struct Whole {
+struct WholeQuartic {
     inner: ClosureTarget<'static>,
     calls: AtomicU64,
     points: AtomicU64,
 }
 
-impl Target for Whole {
+impl Target for WholeQuartic {
     fn dim(&self) -> usize {
         2
     }
@@ -61,14 +61,14 @@ fn one_call_per_iteration_gives_the_same_bits() {
             threads: 2,
             ..Parts { components, draws_per_component: 70, ..Parts::new(method) }.into()
         };
-        let whole = Whole { inner: quartic(), calls: AtomicU64::new(0), points: AtomicU64::new(0) };
+        let whole = WholeQuartic { inner: quartic(), calls: AtomicU64::new(0), points: AtomicU64::new(0) };
         let by_chunks = fit(&quartic(), &config).unwrap();
         let at_once = fit(&whole, &config).unwrap();
         assert!(by_chunks.dropped > 0, "{method:?}: the test needs points that fail");
         assert_eq!(by_chunks.mixture, at_once.mixture, "{method:?} {components}");
         assert_eq!(format!("{:?}", by_chunks.diagnostics), format!("{:?}", at_once.diagnostics));
         assert_eq!(by_chunks.dropped, at_once.dropped);
-        // One more for the diagnostics; where points spoil sums of curvature, their chunks are looked at again.
+        // One more for the diagnostics; where points spoil sums of curvature, their chunks are evaluated again.
         let (calls, expected) = (whole.calls.into_inner(), at_once.iterations + 1);
         assert!(if method == Method::Von { calls > expected } else { calls == expected }, "{method:?}: {calls}");
         assert_eq!(whole.points.into_inner(), at_once.evals + 300);

@@ -103,7 +103,7 @@ fn one_name_has_one_value() {
     assert!(toml::from_str::<Settings>(twice).unwrap_err().to_string().contains("`minibatch` is given twice"));
     let wrong = |text: &str| toml::from_str::<Settings>(text).unwrap_err().to_string();
     assert!(wrong("rate = 'fast'").contains("`rate` must be a number, not \"fast\""), "{}", wrong("rate = 'fast'"));
-    assert!(wrong("seed = -1").contains("`seed` must be a whole number from 0 on, not -1"));
+    assert!(wrong("seed = -1").contains("`seed` must be a non-negative whole number, not -1"));
     assert!(wrong("method = 'magic'").contains("`method` must be one of auto, bbvi, ngvi, von, vogn, "));
     assert!(wrong("[mlp]\nhidden = 3").contains("`hidden` must be a list, not 3"), "{}", wrong("[mlp]\nhidden = 3"));
     assert!(wrong("[mlp]\npace = 3").contains("networks have no setting `pace`"));

@@ -1,7 +1,7 @@
-//! How far a mixture can be trusted: measured with fresh draws.
+//! Diagnostics of a fitted mixture, measured with fresh draws.
 //!
 //! With `b = log p - log q` at draws of q: the ELBO is the mean of b, the log evidence `log mean exp b`, and the tail
-//! of the importance weights `exp b` tells by its Pareto k-hat whether q covers p.
+//! of the importance weights `exp b` tells, through its Pareto k-hat, whether q covers p.
 //!
 //! ```
 //! use natmix::family::{Gaussian, Mixture};
@@ -35,7 +35,7 @@ pub struct Estimate {
     pub se: f64,
 }
 
-/// What fresh draws say about a mixture.
+/// Diagnostics of a mixture, from fresh draws.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnostics {
     /// Mean of `log p - log q`, over the draws where it is finite.
@@ -54,16 +54,16 @@ pub struct Diagnostics {
     pub zero: usize,
     /// Draws at which the target could not be evaluated.
     pub failed: usize,
-    /// The plain answer.
+    /// Whether to trust the mixture, and why not.
     pub verdict: Verdict,
 }
 
 /// Draws of a mixture with their importance weights.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Weighted {
+pub struct WeightedDraws {
     /// The draws, one after the other.
     pub draws: Vec<f64>,
-    /// `log p - log q` at each.
+    /// `log p - log q` at each draw.
     pub log_ratios: Vec<f64>,
     /// Pareto-smoothed weights.
     pub psis: Psis,
@@ -83,7 +83,7 @@ pub(crate) fn diagnose_with(
     converged: Option<bool>,
     scratch: &ScratchPool,
 ) -> Result<Diagnostics, Error> {
-    let Weighted { log_ratios, psis, .. } = weigh(evaluator, q, draws, seed, Purpose::Diagnostics, scratch)?;
+    let WeightedDraws { log_ratios, psis, .. } = weigh(evaluator, q, draws, seed, Purpose::Diagnostics, scratch)?;
     let finite: Vec<f64> = log_ratios.iter().copied().filter(|b| b.is_finite()).collect();
     let zero = log_ratios.iter().filter(|b| **b == f64::NEG_INFINITY).count();
     let failed = draws - finite.len() - zero;
@@ -112,8 +112,8 @@ pub(crate) fn diagnose_with(
     Ok(diagnostics)
 }
 
-/// Importance-weighs `draws` fresh draws of `q`.
-pub fn weigh_draws(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<Weighted, Error> {
+/// `draws` fresh draws of `q` with their importance weights.
+pub fn weigh_draws(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<WeightedDraws, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
     let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
     weigh(&mut *evaluator, q, draws, seed, Purpose::Sample, &scratch)
@@ -126,7 +126,7 @@ fn weigh(
     seed: u64,
     purpose: Purpose,
     scratch: &ScratchPool,
-) -> Result<Weighted, Error> {
+) -> Result<WeightedDraws, Error> {
     let d = q.dim();
     if evaluator.dim() != d {
         let problem = format!("the target has dimension {}, the mixture {d}", evaluator.dim());
@@ -148,10 +148,10 @@ fn weigh(
     });
     // A point that cannot be evaluated has no weight; one of infinite density would have all of it, falsely.
     let usable: Vec<f64> = log_ratios.iter().copied().filter(|b| *b < f64::INFINITY).collect();
-    Ok(Weighted { psis: psis::smooth(&usable), draws: z, log_ratios })
+    Ok(WeightedDraws { psis: psis::smooth(&usable), draws: z, log_ratios })
 }
 
-impl Weighted {
+impl WeightedDraws {
     /// `n` draws with replacement, in proportion to the smoothed weights. Empty if there is no usable draw.
     pub fn resample(&self, n: usize, seed: u64) -> Vec<f64> {
         let Some(d) = self.draws.len().checked_div(self.log_ratios.len()) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Pareto-smoothed importance sampling: are the weights `p/q` of a set of draws usable, and better ones from them.
+//! Pareto-smoothed importance sampling: smooths the weights `p/q` of a set of draws and tells whether they are usable.
 //!
 //! Input: `n` log ratios `log p(z_i) - log q(z_i)`, up to a common constant. With `x_i` the ratios less their largest:
 //!
@@ -26,7 +26,7 @@
 //! | the fit is not finite | `k_hat` = NaN, raw weights | NaN weights with a finite k |
 //!
 //! Equal ratios are what an exact `q` gives, so they must be trusted and `k_hat` must be finite: 0 says "no heavier
-//! than exponential", the most that a tail without length can say. A NaN or +inf ratio is a failed evaluation of the
+//! than exponential", which is all that a tail without length can show. A NaN or +inf ratio is a failed evaluation of the
 //! target; dropping it would hide that, so nothing is returned that could be mistaken for an answer.
 //!
 //! Tied tail ratios get different smoothed weights, in the order of their positions.

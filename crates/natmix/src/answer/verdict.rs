@@ -7,28 +7,28 @@ use serde::Serialize;
 /// Largest share of draws that may fall where the density is zero or cannot be evaluated.
 const MOST_DROPPED: f64 = 0.01;
 
-/// Relative variance of the importance weights below which k-hat is passed over: they then hardly differ (an effective
+/// Relative variance of the importance weights below which k-hat is ignored: they then hardly differ (an effective
 /// sample size of 98%), and the shape of their tail says nothing about the fit.
-const EVEN: f64 = 0.02;
+const NEARLY_EQUAL: f64 = 0.02;
 
 /// Whether to trust a fit, and why not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The answer.
     pub trusted: bool,
-    /// What speaks against it; each says what to try.
+    /// Reasons not to trust it, each with what to try.
     pub reasons: Vec<String>,
-    /// What is worth knowing, but does not count against it.
+    /// Remarks that do not count against it.
     pub notes: Vec<String>,
 }
 
-/// Share of starts in modes met only once, and agreement of two halves of the starts, beyond which the search itself says
-/// that it has not seen everything.
+/// Share of starts in modes found only once, and agreement between two halves of the starts, beyond which the search is
+/// likely to have missed modes.
 const MANY_SINGLES: f64 = 0.2;
 const LITTLE_AGREEMENT: f64 = 0.5;
 
 impl Verdict {
-    /// Adds what the search for modes knows: never more than it has seen.
+    /// Adds the findings of the search for modes.
     pub(crate) fn add_search(&mut self, search: &SearchSummary) {
         if search.log_concave {
             self.notes.push("the density is log-concave: it has one mode".into());
@@ -68,13 +68,13 @@ pub(super) fn verdict(
     let Diagnostics { k_hat, k_threshold, draws, zero, failed, .. } = diagnostics;
     let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     if converged == Some(false) {
-        reasons.push("the ELBO had not come to rest when the run ended: allow more evaluations".to_owned());
+        reasons.push("the ELBO had not converged when the run ended: allow more evaluations".to_owned());
     }
     if !k_hat.is_finite() {
         reasons.push("k-hat could not be computed: too few usable draws, or weights without a tail to fit".to_owned());
-    } else if k_hat >= k_threshold && weights_variance <= EVEN {
+    } else if k_hat >= k_threshold && weights_variance <= NEARLY_EQUAL {
         notes.push(format!(
-            "k-hat {k_hat:.2} is above {k_threshold:.2}, but the importance weights hardly differ, so their tail carries nothing"
+            "k-hat {k_hat:.2} is above {k_threshold:.2}, but the importance weights hardly differ, so their tail carries no information"
         ));
     } else if k_hat >= k_threshold {
         reasons.push(format!(

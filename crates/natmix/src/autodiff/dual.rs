@@ -1,4 +1,4 @@
-//! Numbers that carry their slopes along: forward differentiation.
+//! Dual numbers, which carry their derivatives along: forward-mode differentiation.
 //!
 //! A [`Dual`] is `x + sum_l t_l e_l` with `e_l e_m = 0`, so that `f(x + t e) = f(x) + f'(x) t e`: `t_l` is the
 //! derivative of the number along direction `l`. All `N` directions share one evaluation of `f` and `f'`.
@@ -25,7 +25,7 @@ pub struct Dual<const N: usize> {
 }
 
 impl<const N: usize> Dual<N> {
-    /// The coordinate `value` that direction `lane` moves at unit speed; no direction does if there is no such lane.
+    /// The coordinate `value` with slope one along direction `lane`; a constant if there is no such direction.
     pub fn along(value: f64, lane: usize) -> Self {
         Self { value, slopes: std::array::from_fn(|l| if l == lane { 1.0 } else { 0.0 }) }
     }

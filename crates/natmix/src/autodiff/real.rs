@@ -1,8 +1,8 @@
-//! Numbers that a density may be written in, and each derivative rule, once.
+//! The number types that a density can be written in, with each derivative rule in one place.
 //!
 //! A rule is a pair `f(x), f'(x)`. Both the forward number [`Dual`](super::Dual) and the recorded number
-//! [`Var`](super::Var) are made from the same pairs, written in the numbers underneath them: a `Var` over `Dual`
-//! so differentiates `f'` once more, and no second derivative is written anywhere.
+//! [`Var`](super::Var) are made from the same pairs, written in the numbers underneath them: so a `Var` over
+//! `Dual` differentiates `f'` once more, and no second derivative is written anywhere.
 //!
 //! ```
 //! use natmix::autodiff::{Real, log_sum_exp};
@@ -43,7 +43,7 @@ pub trait Real:
     + MulAssign<f64>
     + DivAssign<f64>
 {
-    /// A number that depends on nothing.
+    /// A constant: all derivatives are zero.
     fn constant(value: f64) -> Self;
     /// The number without its derivatives.
     fn value(self) -> f64;
@@ -190,8 +190,8 @@ impl Scalar for f64 {
     }
 }
 
-/// The methods of [`Real`] for a type with a field `value` and `chain(self, f, slope)`, which makes the number of
-/// value `f` that moves by `slope` times the move of `self`.
+/// The methods of [`Real`] for a type with a field `value` and `chain(self, f, slope)`, which makes a number
+/// with value `f` and `slope` times the derivatives of `self`.
 macro_rules! derivative_rules {
     () => {
         fn exp(self) -> Self {

@@ -1,4 +1,4 @@
-//! A record of arithmetic that is read backwards: all slopes of one number in one sweep.
+//! Reverse-mode differentiation: arithmetic is recorded, and read backwards for all derivatives of one number at once.
 //!
 //! Each step `v_k = f(v_i, v_j)` leaves its *edges*, the pairs `(i, dv_k/dv_i)`. From the last number `y` back to the
 //! first, the adjoints `a_k = dy/dv_k` follow from `a_i += a_k dv_k/dv_i`, starting with `a_y = 1`. The cost is a
@@ -24,10 +24,10 @@ use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssi
 
 /// A record of arithmetic on [`Var`]s.
 #[derive(Debug)]
-pub struct Tape<S: Scalar>(RefCell<Record<S>>);
+pub struct Tape<S: Scalar>(RefCell<TapeRecord<S>>);
 
 #[derive(Debug)]
-struct Record<S> {
+struct TapeRecord<S> {
     /// Node `k` owns the edges from `ends[k - 1]` (or 0) to `ends[k]`.
     ends: Vec<usize>,
     edges: Vec<Edge<S>>,
@@ -51,12 +51,12 @@ pub struct Var<'t, S: Scalar> {
 
 impl<S: Scalar> Default for Tape<S> {
     fn default() -> Self {
-        Self(RefCell::new(Record { ends: Vec::new(), edges: Vec::new(), adjoints: Vec::new() }))
+        Self(RefCell::new(TapeRecord { ends: Vec::new(), edges: Vec::new(), adjoints: Vec::new() }))
     }
 }
 
 impl<S: Scalar> Tape<S> {
-    /// Forgets the record and keeps its memory.
+    /// Clears the record but keeps its memory.
     pub fn clear(&mut self) {
         let record = self.0.get_mut();
         record.ends.clear();
@@ -68,18 +68,18 @@ impl<S: Scalar> Tape<S> {
         self.push(value, [])
     }
 
-    /// The derivatives of `output` by every recorded number in order, up to `output` itself: first by the variables,
-    /// if those were made first.
+    /// The derivatives of `output` with respect to every recorded number in order, up to `output` itself: first the
+    /// variables, if those were made first.
     pub fn adjoints(&self, output: Var<'_, S>) -> Ref<'_, [S]> {
         {
-            let Record { ends, edges, adjoints } = &mut *self.0.borrow_mut();
+            let TapeRecord { ends, edges, adjoints } = &mut *self.0.borrow_mut();
             adjoints.clear();
             adjoints.resize(ends.len(), S::constant(0.0));
             if output.tape.is_some() {
                 adjoints[output.node] = S::constant(1.0);
                 for node in (0..=output.node).rev() {
                     let adjoint = adjoints[node];
-                    // Saves time, and keeps an infinite slope that does not matter from making NaN.
+                    // Saves time, and an infinite slope that does not matter cannot turn into NaN.
                     if adjoint.is_zero() {
                         continue;
                     }
@@ -192,7 +192,7 @@ impl<S: Scalar> Default for Recorder<S> {
 }
 
 impl<S: Scalar> Recorder<S> {
-    /// `log p` at the point with coordinates `z`, and its derivatives, of which the first are by those coordinates.
+    /// `log p` at the point with coordinates `z`, and its derivatives, first those with respect to the coordinates.
     pub(super) fn differentiate<D: Density>(&mut self, density: &D, z: impl Iterator<Item = S>) -> (S, Ref<'_, [S]>) {
         self.tape.clear();
         let mut inputs = emptied(std::mem::take(&mut self.inputs));

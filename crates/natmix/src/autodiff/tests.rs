@@ -12,7 +12,7 @@ struct Evaluated {
 fn evaluate<D: Density>(density: &D, points: &[f64], shape: CurvatureShape, weights: &[f64]) -> Evaluated {
     let dim = density.dim();
     let n = points.len() / dim;
-    // Filled with rubbish: everything must be overwritten.
+    // Filled with garbage: everything must be overwritten.
     let (mut log_p, mut grad) = (vec![7.0; n], vec![7.0; points.len()]);
     let mut sums = vec![7.0; weights.len() / n * shape.len(dim)];
     let curv = CurvatureSums { kind: Curvature::Exact, shape, weights, sums: &mut sums };
@@ -328,7 +328,7 @@ fn a_bad_point_spoils_only_itself() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn unsupported_requests_are_errors() {
     let target = AutoDiff(Logistic::new(2, 3));
     let scratch = &mut Scratch::default();
     let mut log_p = [0.0];

@@ -1,4 +1,4 @@
-//! Values as people give them: a value or `auto`, one number for all coordinates or one for each.
+//! Values as users write them: a value or `auto`, one number for all coordinates or one per coordinate.
 
 use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, Visitor};
 use serde::{Serialize, Serializer};
@@ -77,7 +77,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrAuto<T> {
             }
         }
 
-        /// A value; what is wrong with it is said with `auto` among the right ones.
+        /// A value; an error message lists `auto` among the accepted values.
         fn value<'de, T, E, D>(deserializer: D) -> Result<OrAuto<T>, E>
         where
             T: Deserialize<'de>,
@@ -97,14 +97,14 @@ pub fn parse<T: de::DeserializeOwned>(text: &str) -> Result<T, String> {
     read.map_err(|error| in_words(&error.to_string()))
 }
 
-/// What a value must be, from serde's words for what is wrong with it.
+/// Turns serde's error message into a phrase that says what the value must be.
 pub fn in_words(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     let Some((_, expected)) = line.rsplit_once("expected ") else { return format!("is wrong: {line}") };
     let (auto, expected) = expected.strip_prefix("auto or ").map_or(("", expected), |expected| ("auto or ", expected));
     let expected = match expected {
         "f64" | "f32" => "a number".into(),
-        "u64" | "usize" => "a whole number from 0 on".into(),
+        "u64" | "usize" => "a non-negative whole number".into(),
         "a boolean" => "true or false".into(),
         "a string" | "path string" => "text".into(),
         "a sequence" => "a list".into(),
@@ -113,7 +113,7 @@ pub fn in_words(error: &str) -> String {
     format!("must be {auto}{expected}")
 }
 
-/// One number for all coordinates, or one for each. In a file one number stands for itself.
+/// One number for all coordinates, or one per coordinate. In a file a single number needs no list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerCoordinate(pub Vec<f64>);
 

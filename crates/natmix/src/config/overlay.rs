@@ -1,4 +1,4 @@
-//! Structs of optional settings that lie over one another.
+//! Structs of optional settings that can be layered.
 
 /// Declares a struct whose fields are all optional settings: `None` leaves a choice open. It gets
 ///

@@ -1,11 +1,11 @@
-//! Settings as people give them, each of them optional, and what they become for a target: the same on the command line, in
+//! Settings as users give them, all optional, and how they are resolved for a target: the same on the command line, in
 //! files and in Python.
 //!
-//! Layers of settings lie over one another: flags over a file over the defaults. [`Overrides::resolve`] fills in the rest,
+//! Settings come in layers: flags override a file, which overrides the defaults. [`Overrides::resolve`] fills in the rest,
 //! for a target, and refuses a setting that the chosen method does not read.
 //!
 //! Which method is chosen without a name: `bbvi` where there are no gradients; `component-draws` where a part is set that
-//! the automatic mixture does not have (whoever sets a rule wants a method that has one), and for one mode with very many
+//! the automatic mixture does not have (setting a rule implies a method that has one), and for one mode with very many
 //! rows; else `auto`. Where `auto` is asked for by name, a setting of the parts is refused.
 
 #[cfg(feature = "clap")]
@@ -25,11 +25,11 @@ use crate::rule::{Rule, WeightRule};
 const FULL_UP_TO: usize = 300;
 /// Components of a density where the method does not choose them.
 const AUTO_COMPONENTS: usize = 30;
-/// Rows that the diagnostics may look at, all draws together, and their fewest draws.
+/// Most rows that the diagnostics evaluate, over all draws, and their fewest draws.
 const DIAGNOSTIC_ROWS: usize = 400_000_000;
 const FEWEST_DIAGNOSTIC_DRAWS: usize = 1_000;
-/// Rows from which on a posterior with one mode gets one Gaussian by default: hardly any other shape is left to it, and every
-/// evaluation goes through all rows.
+/// Number of rows from which a posterior with one mode gets a single Gaussian by default: it is then close to one, and
+/// every evaluation goes through all rows.
 const MANY_ROWS: usize = 50_000;
 /// Fewest points per component by default.
 const FEWEST_DRAWS: usize = 40;
@@ -134,7 +134,7 @@ crate::overlay! {
     }
 }
 
-/// What settings depend on in a target.
+/// The properties of a target that settings depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// Dimension.
@@ -145,7 +145,7 @@ pub struct About<'a> {
     pub one_mode: bool,
     /// Whether the target has gradients.
     pub gradient: bool,
-    /// Where a start may be drawn from unless the settings say otherwise: mean and standard deviation.
+    /// Mean and standard deviation of the start, unless the settings give them.
     pub init: (&'a [f64], &'a [f64]),
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub enum Source {
     /// The mixture; component `k` weighs each point by `delta_k = N_k / q`.
     Mixture,
-    /// Each component for itself.
+    /// Each component separately.
     Component,
 }
 
@@ -22,7 +22,7 @@ impl Source {
     /// Every source, with its name and one line about it.
     pub const ALL: [(Source, &'static str, &'static str); 2] = [
         (Source::Mixture, "mixture", "points from the mixture, weighted for each component"),
-        (Source::Component, "component", "points from each component for itself (default)"),
+        (Source::Component, "component", "points from each component separately (default)"),
     ];
 
     /// The name that configuration files use.
@@ -145,11 +145,11 @@ impl Parts {
         }
         for (setting, x) in [("momentum", self.momentum), ("decay", self.decay)] {
             if !(0.0..1.0).contains(&x) {
-                return fail(setting, format!("must be from 0 up to, but below, 1, not {x}"));
+                return fail(setting, format!("must be at least 0 and below 1, not {x}"));
             }
         }
         if !(self.damping >= 0.0 && self.damping.is_finite()) {
-            return fail("damping", format!("must be a finite number from 0 on, not {}", self.damping));
+            return fail("damping", format!("must be a finite number of at least 0, not {}", self.damping));
         }
         at_least_one("draws_per_component", self.draws_per_component as u64)?;
         at_most("draws_per_component", self.draws_per_component)?;

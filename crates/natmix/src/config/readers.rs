@@ -69,7 +69,7 @@ pub(super) fn check(parts: &Parts, given: impl Iterator<Item = &'static str>) ->
     Ok(())
 }
 
-/// That the automatic mixture does not read a setting of the parts.
+/// The error for a setting of the parts, which the automatic mixture does not read.
 pub(super) fn unread_by_auto(setting: &'static str) -> Error {
     let methods = Method::ALL.iter().filter(|(method, ..)| *method != Method::Auto);
     let names: Vec<&str> = methods.filter(|entry| reads(&Parts::new(entry.0), setting)).map(|entry| entry.1).collect();

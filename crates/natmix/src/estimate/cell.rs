@@ -1,17 +1,17 @@
-//! One component's share of an iteration: its points, and what their values add up to.
+//! One component's share of an iteration: its points, and the sums over their values.
 
-use super::chunk::{Chunk, ChunkPoints, delta, points_per_chunk};
+use super::chunk::{ChunkPoints, ChunkSums, delta, points_per_chunk};
 use super::trick::Coefficients;
 use super::{Estimator, Moments, Setup, score};
 use crate::draws::{DrawPlan, Key};
 use crate::evaluate::{Part, Request};
-use crate::family::{Block, Mixture};
+use crate::family::{Mixture, MixtureBlock};
 use crate::linalg;
 use crate::target::{CurvatureShape, Points};
 use crate::workspace::Scratch;
 use rayon::prelude::*;
 
-/// Share of a component's weights that must be left when points had to be dropped.
+/// Smallest share of a component's weight that must remain when points are dropped.
 const FEWEST_KEPT: f64 = 0.1;
 
 /// How the points of a component are drawn.
@@ -31,7 +31,7 @@ pub(crate) struct Cell {
     residual: Vec<f64>,
     own: Vec<f64>,
     lift: Vec<f64>,
-    chunks: Vec<Chunk>,
+    chunks: Vec<ChunkSums>,
     /// How many chunks this iteration has.
     active: usize,
     /// Weighted mean of `b` alone.
@@ -53,7 +53,7 @@ impl Cell {
         self.active = part.chunks();
         // Never shortened: a chunk that is idle now keeps its buffers for the next time.
         if self.chunks.len() < self.active {
-            self.chunks.resize_with(self.active, Chunk::default);
+            self.chunks.resize_with(self.active, ChunkSums::default);
         }
     }
 
@@ -105,7 +105,7 @@ impl Cell {
                 return;
             }
             setup.scratch.with(|scratch| {
-                let block = Block::new(setup.q, Points::new(z, d), false, scratch);
+                let block = MixtureBlock::new(setup.q, Points::new(z, d), false, scratch);
                 for (k, weights) in weights.chunks_exact_mut(base.len()).enumerate() {
                     weights.iter_mut().zip(base).enumerate().for_each(|(i, (w, v))| *w = v * delta(&block, k, i));
                 }
@@ -114,10 +114,10 @@ impl Cell {
         });
     }
 
-    /// Works out what the values of all points say, chunk by chunk, in parallel.
+    /// Computes the sums over all points, chunk by chunk, in parallel.
     pub fn estimate(&mut self, part: &Part, setup: &Setup<'_>, k: usize, tricks: &[Coefficients], paired: bool) {
         let (d, c) = (setup.q.dim(), part.chunk);
-        let len = Chunk::len(setup);
+        let len = ChunkSums::len(setup);
         // Idle ones too, so that they are ready when they are needed.
         self.chunks.iter_mut().for_each(|chunk| chunk.sums.resize(len, 0.0));
         let results = self.residual.par_chunks_mut(c).zip(self.own.par_chunks_mut(c)).zip(self.lift.par_chunks_mut(c));
@@ -163,7 +163,7 @@ impl Cell {
         self.variance = if groups > 1.0 { spread * groups / (groups - 1.0) } else { f64::INFINITY };
     }
 
-    pub fn chunks(&self) -> &[Chunk] {
+    pub fn chunks(&self) -> &[ChunkSums] {
         &self.chunks[..self.active]
     }
     pub fn weights(&self) -> &[f64] {
@@ -200,7 +200,7 @@ pub(crate) fn reduce(
         return;
     }
     let (q, d) = (setup.q, setup.q.dim());
-    let width = Chunk::width(setup);
+    let width = ChunkSums::width(setup);
     let mut sums = scratch.take(width);
     let (serving, slot) = if setup.shared { (cells, k) } else { (&cells[k..=k], 0) };
     for chunk in serving.iter().flat_map(Cell::chunks) {

@@ -2,20 +2,20 @@
 
 use super::trick::Coefficients;
 use super::{Estimator, Setup, score, stein};
-use crate::family::Block;
+use crate::family::MixtureBlock;
 use crate::lanes;
 use crate::target::Points;
 use crate::workspace::Scratch;
 
-/// What a chunk leaves behind.
+/// The sums over one chunk.
 #[derive(Debug, Default)]
-pub(crate) struct Chunk {
+pub(crate) struct ChunkSums {
     /// For each component served: `[sum w, sum w b, sum w c (log N + H), sum w grad (d), sum w curvature (d or d^2)]`,
     /// or the score sums.
     pub sums: Vec<f64>,
 }
 
-/// A chunk's points with what the target said about them, and where its results per point go.
+/// A chunk's points with the target's answers, and where the results per point go.
 pub(crate) struct ChunkPoints<'a> {
     pub z: &'a [f64],
     /// Not finite where a point could not be used.
@@ -34,7 +34,7 @@ pub(crate) struct ChunkPoints<'a> {
 }
 
 /// Ratio `N_c / q` at point `i` of a block.
-pub(crate) fn delta(block: &Block, c: usize, i: usize) -> f64 {
+pub(crate) fn delta(block: &MixtureBlock, c: usize, i: usize) -> f64 {
     (block.log_n[c * block.stride + i] - block.log_q[i]).exp()
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn points_per_chunk(n: usize) -> usize {
     n.div_ceil(n.div_ceil(most).max(1)).max(1)
 }
 
-impl Chunk {
+impl ChunkSums {
     /// Numbers that one served component takes in `sums`.
     pub fn width(setup: &Setup<'_>) -> usize {
         let (d, shape) = (setup.q.dim(), setup.q.curvature_shape());
@@ -60,7 +60,7 @@ impl Chunk {
         Self::width(setup) * setup.served()
     }
 
-    /// Adds up what the points of component `own` say. Those that could not be used are left out.
+    /// Sums over the points of component `own`. Those that could not be used are left out.
     pub fn run(&mut self, setup: &Setup<'_>, own: usize, tricks: &[Coefficients], points: ChunkPoints<'_>) {
         setup.scratch.with(|scratch| self.add_usable(setup, own, tricks, points, scratch));
     }
@@ -83,7 +83,7 @@ impl Chunk {
         let good: Vec<usize> =
             (0..n).filter(|&i| if all { points.residual[i] } else { points.log_p[i] }.is_finite()).collect();
         points.residual.fill(f64::NAN);
-        // Where only the density of the mixture went wrong, the target's sums still hold the point.
+        // If only the density of the mixture failed, the target's sums still include the point.
         if good.is_empty() || all && !points.curv.is_empty() {
             return;
         }
@@ -117,7 +117,7 @@ impl Chunk {
         scratch: &mut Scratch,
     ) -> bool {
         let (q, d, n) = (setup.q, setup.q.dim(), points.weight.len());
-        let block = Block::new(q, Points::new(points.z, d), setup.estimator.needs_gradient(), scratch);
+        let block = MixtureBlock::new(q, Points::new(points.z, d), setup.estimator.needs_gradient(), scratch);
         let stride = block.stride;
         let mut residual = scratch.take(stride);
         for ((b, log_p), log_q) in residual.iter_mut().zip(points.log_p).zip(&block.log_q) {
@@ -141,7 +141,7 @@ impl Chunk {
         setup: &Setup<'_>,
         own: usize,
         tricks: &[Coefficients],
-        block: &Block,
+        block: &MixtureBlock,
         points: &mut ChunkPoints<'_>,
         b: &[f64],
         scratch: &mut Scratch,

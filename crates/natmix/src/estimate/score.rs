@@ -15,7 +15,7 @@
 
 use super::Moments;
 use super::cell::Cell;
-use crate::family::{Block, Mixture};
+use crate::family::{Mixture, MixtureBlock};
 use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
 
@@ -25,7 +25,15 @@ pub(crate) fn len(dim: usize, shape: CurvatureShape) -> usize {
 }
 
 /// Adds one chunk's score sums of component `k`; `v` and `b` cover the padding with zeros.
-pub(crate) fn add(sums: &mut [f64], q: &Mixture, k: usize, block: &Block, v: &[f64], b: &[f64], scratch: &mut Scratch) {
+pub(crate) fn add(
+    sums: &mut [f64],
+    q: &Mixture,
+    k: usize,
+    block: &MixtureBlock,
+    v: &[f64],
+    b: &[f64],
+    scratch: &mut Scratch,
+) {
     let (d, stride, shape) = (q.dim(), block.stride, q.curvature_shape());
     let y = &block.y[k * d * stride..][..d * stride];
     let resp = &block.resp[k * stride..][..stride];

@@ -11,7 +11,7 @@
 //!
 //! With `c = 1` (the draft's trick) the *entropy* part has no noise for one component, or for components that do
 //! not overlap, but the noise of `log p` stays; with `c = 0` the noise of the *difference* `b` vanishes where q = p.
-//! Near the answer that costs far more than it brings (`cargo bench --bench entropy_trick` shows both), so the default
+//! Near the optimum that costs far more than it gains (`cargo bench --bench entropy_trick` shows both), so the default
 //! is `fitted`: on, with the coefficient that was best on the previous iteration's points. Those are independent of the
 //! present points, so nothing is biased. Whole frames of cubature integrate `log N_k`, `a_k` and its curvature exactly, so
 //! there every coefficient gives the same estimate of a component's own moments; under such draws the coefficient is
@@ -35,7 +35,7 @@ pub enum Trick {
     /// Coefficient zero.
     Off,
     /// The best coefficient on the previous iteration's points; zero until there are enough, since a wrong one costs
-    /// most near the answer.
+    /// most near the optimum.
     Fitted,
 }
 
@@ -95,7 +95,7 @@ impl Coefficients {
             quad += v * 2.0 * (log_norm - n);
         }
         let (value, grad) = (-cross / square, lifted / quad);
-        // Outside [0, 1] lies noise: zero and one are the coefficients with a meaning.
+        // A fit outside [0, 1] is noise: the meaningful coefficients lie between zero and one.
         (value.is_finite() && grad.is_finite())
             .then(|| Self { value: value.clamp(0.0, 1.0), grad: grad.clamp(0.0, 1.0) })
     }

@@ -1,6 +1,6 @@
 //! One chunk of points: the call of the target, and what follows when points fail.
 
-use super::{Part, Report, Request};
+use super::{ChunkReport, Part, Request};
 use crate::target::{CurvatureSums, EvalOut, Points, Target, TargetError};
 use crate::workspace::Scratch;
 
@@ -11,7 +11,7 @@ pub(super) struct Chunk<'a> {
     pub log_p: &'a mut [f64],
     pub grad: &'a mut [f64],
     pub curv: &'a mut [f64],
-    reports: &'a mut [Report],
+    reports: &'a mut [ChunkReport],
     size: usize,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// A target, and what it is asked.
+/// A target, and what is asked of it.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub target: &'a dyn Target,
@@ -87,19 +87,19 @@ pub(super) struct Question<'a> {
 impl Question<'_> {
     /// Evaluates one chunk and leaves a report.
     pub fn evaluate(self, mut chunk: Chunk<'_>, scratch: &mut Scratch) {
-        *chunk.report() = Report::default();
-        let result = self.look(&mut chunk, scratch).and_then(|()| self.check(&mut chunk, scratch));
+        *chunk.report() = ChunkReport::default();
+        let result = self.call(&mut chunk, scratch).and_then(|()| self.check(&mut chunk, scratch));
         chunk.report().error = result.err();
     }
 
-    /// Reports on a chunk that was evaluated along with others. Where those may have spoilt it, it is looked at by itself.
+    /// Reports on a chunk that was evaluated along with others. Where those may have spoilt it, it is evaluated by itself.
     pub fn review(self, mut chunk: Chunk<'_>, scratch: &mut Scratch) {
-        *chunk.report() = Report { evals: chunk.log_p.len() as u64, ..Report::default() };
-        let again = if self.repeat && !chunk.is_finite() { self.look(&mut chunk, scratch) } else { Ok(()) };
+        *chunk.report() = ChunkReport { evals: chunk.log_p.len() as u64, ..ChunkReport::default() };
+        let again = if self.repeat && !chunk.is_finite() { self.call(&mut chunk, scratch) } else { Ok(()) };
         chunk.report().error = again.and_then(|()| self.check(&mut chunk, scratch)).err();
     }
 
-    /// Asks the target: nothing else in a run does.
+    /// Calls the target; no other code in a run does.
     pub fn ask(self, points: &[f64], dim: usize, answer: Answer<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         let Answer { weights, log_p, grad, curv } = answer;
         let out = EvalOut {
@@ -110,14 +110,14 @@ impl Question<'_> {
         self.target.eval(self.request.rows(), Points::new(points, dim), out, scratch)
     }
 
-    fn look(self, chunk: &mut Chunk<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+    fn call(self, chunk: &mut Chunk<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         let dim = chunk.dim();
         chunk.report().evals += chunk.log_p.len() as u64;
         let answer = Answer { weights: chunk.weights, log_p: chunk.log_p, grad: chunk.grad, curv: chunk.curv };
         self.ask(chunk.z, dim, answer, scratch)
     }
 
-    /// Marks points that failed; where that is asked for, looks at the others again.
+    /// Marks points that failed; where that is asked for, evaluates the others again.
     fn check(self, chunk: &mut Chunk<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         if chunk.is_finite() {
             return Ok(());
@@ -135,16 +135,16 @@ impl Question<'_> {
         chunk.report().dropped += (n - good.len()) as u64;
         let mut kept = good.iter().copied().peekable();
         for (i, log_p) in chunk.log_p.iter_mut().enumerate() {
-            // What the target said stays where that tells enough: zero density is minus infinity.
+            // The target's own value stays where it is informative: zero density is minus infinity.
             if kept.next_if_eq(&i).is_none() && log_p.is_finite() {
                 *log_p = f64::NAN;
             }
         }
-        if self.repeat { self.look_at(&good, chunk, scratch) } else { Ok(()) }
+        if self.repeat { self.evaluate_subset(&good, chunk, scratch) } else { Ok(()) }
     }
 
-    /// Evaluates the good points of a chunk again, as a chunk of their own.
-    fn look_at(self, good: &[usize], chunk: &mut Chunk<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+    /// Evaluates the good points of a chunk again, as a separate chunk.
+    fn evaluate_subset(self, good: &[usize], chunk: &mut Chunk<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         let (n, dim) = (chunk.log_p.len(), chunk.dim());
         chunk.curv.fill(0.0);
         if good.is_empty() {
@@ -154,7 +154,7 @@ impl Question<'_> {
         let weights: Vec<f64> =
             chunk.weights.chunks_exact(n).flat_map(|weights| good.iter().map(|&i| weights[i])).collect();
         let (mut log_p, mut grad) = (vec![0.0; good.len()], vec![0.0; chunk.grad.len() / n * good.len()]);
-        let mut report = Report::default();
+        let mut report = ChunkReport::default();
         let mut smaller = Chunk {
             z: &z,
             weights: &weights,
@@ -164,7 +164,7 @@ impl Question<'_> {
             reports: std::slice::from_mut(&mut report),
             size: good.len(),
         };
-        self.look(&mut smaller, scratch)?;
+        self.call(&mut smaller, scratch)?;
         // Fewer points each time, so this ends.
         self.check(&mut smaller, scratch)?;
         for (at, &i) in good.iter().enumerate() {
@@ -178,7 +178,7 @@ impl Question<'_> {
         Ok(())
     }
 
-    /// The points whose curvature is finite, looked at one by one.
+    /// The points whose curvature is finite, evaluated one by one.
     fn with_finite_curvature(self, chunk: &mut Chunk<'_>, scratch: &mut Scratch) -> Result<Vec<usize>, TargetError> {
         let (n, dim) = (chunk.log_p.len(), chunk.dim());
         let mut curv = vec![0.0; chunk.curv.len() / self.request.sums_per_chunk.max(1)];
@@ -208,12 +208,12 @@ impl Chunk<'_> {
     }
 
     /// The report of a single chunk.
-    fn report(&mut self) -> &mut Report {
+    fn report(&mut self) -> &mut ChunkReport {
         &mut self.reports[0]
     }
 }
 
-/// Where the target leaves what it says.
+/// Where the target leaves its results.
 pub(super) struct Answer<'a> {
     pub weights: &'a [f64],
     pub log_p: &'a mut [f64],

@@ -93,7 +93,7 @@ fn points_that_fail_are_dropped_and_the_others_repeated() {
     // A value without a gradient is of no use.
     assert!(part.log_p[2].is_nan());
     assert_eq!((part.grad[0], part.grad[3]), (-1.0, 1.0));
-    // Five points, and one more look at each of the two that shared a chunk with a bad one.
+    // Five points, and one more evaluation of each of the two that shared a chunk with a bad one.
     assert_eq!(spent, Spent { evals: 7, dropped: 2 });
     let once = Request { repeat_without_failed: false, ..request(false) };
     let (again, spent) = evaluate(&target(), batch(&[points], &once));

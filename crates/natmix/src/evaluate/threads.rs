@@ -1,7 +1,7 @@
-//! Chunks of points over the threads of the present pool: for targets that several threads can evaluate at once.
+//! Chunks of points spread over the threads of the current pool: for targets that several threads can evaluate at once.
 
 use super::chunk::{Chunk, Question};
-use super::{Batch, Evaluator, Ledger, Limits, Spent, Ticket};
+use super::{Batch, Evaluator, Ledger, Limits, Spent, Ticket, answer_from_ledger};
 use crate::error::Error;
 use crate::target::Target;
 use crate::workspace::ScratchPool;
@@ -22,17 +22,7 @@ impl<'a> Threads<'a> {
 }
 
 impl Evaluator for Threads<'_> {
-    fn dim(&self) -> usize {
-        self.target.dim()
-    }
-
-    fn num_rows(&self) -> Option<usize> {
-        self.target.num_rows()
-    }
-
-    fn is_log_concave(&self) -> bool {
-        self.target.is_log_concave()
-    }
+    answer_from_ledger!();
 
     fn submit(&mut self, mut batch: Batch) -> Ticket {
         let request = &batch.request;
@@ -42,17 +32,5 @@ impl Evaluator for Threads<'_> {
             Chunk::all(part).for_each(&|chunk| scratch.with(|scratch| question.evaluate(chunk, scratch)));
         });
         self.ledger.enter(batch)
-    }
-
-    fn collect(&mut self, ticket: Ticket) -> Result<Batch, Error> {
-        self.ledger.collect(&ticket)
-    }
-
-    fn spent(&self) -> Spent {
-        self.ledger.limits.spent
-    }
-
-    fn affords(&self, points: u64) -> bool {
-        self.ledger.affords(points)
     }
 }

@@ -2,12 +2,12 @@
 //! functions of another language.
 
 use super::chunk::{Answer, Chunk, Question};
-use super::{Batch, Evaluator, Ledger, Limits, Part, Request, Spent, Ticket};
+use super::{Batch, Evaluator, Ledger, Limits, Part, Request, Spent, Ticket, answer_from_ledger};
 use crate::error::Error;
 use crate::target::{Target, TargetError};
 use crate::workspace::{Scratch, ScratchPool};
 
-/// Most weights of curvature sums in one call: 32 MB of them. Beyond, the parts of a batch go into several calls.
+/// Most weights of curvature sums in one call: 32 MB of them. Beyond that, the parts of a batch go into several calls.
 const MOST_WEIGHTS: usize = 1 << 22;
 
 /// Evaluates each batch in one call. Curvature is asked for as the sums of all chunks: each has weights for all points,
@@ -38,7 +38,7 @@ impl<'a> WholeBatches<'a> {
         }
     }
 
-    /// How many of `parts` go into the next call.
+    /// How many of `parts` fit into the next call.
     fn fitting(parts: &[Part], request: &Request) -> usize {
         if request.curvature.is_none() {
             return parts.len();
@@ -95,7 +95,7 @@ impl<'a> WholeBatches<'a> {
 
     fn evaluate(&mut self, parts: &mut [Part], request: &Request, scratch: &mut Scratch) -> Result<(), TargetError> {
         self.gather(parts, request);
-        // Values and gradients of the others stand, whatever became of one point; sums do not.
+        // One failed point spoils the sums, but not the values and gradients of the other points.
         let repeat = request.repeat_without_failed && request.curvature.is_some();
         let question = Question { target: self.target, request, repeat };
         if !self.z.is_empty() {
@@ -112,17 +112,7 @@ impl<'a> WholeBatches<'a> {
 }
 
 impl Evaluator for WholeBatches<'_> {
-    fn dim(&self) -> usize {
-        self.target.dim()
-    }
-
-    fn num_rows(&self) -> Option<usize> {
-        self.target.num_rows()
-    }
-
-    fn is_log_concave(&self) -> bool {
-        self.target.is_log_concave()
-    }
+    answer_from_ledger!();
 
     fn submit(&mut self, mut batch: Batch) -> Ticket {
         let Batch { request, parts } = &mut batch;
@@ -137,17 +127,5 @@ impl Evaluator for WholeBatches<'_> {
             }
         }
         self.ledger.enter(batch)
-    }
-
-    fn collect(&mut self, ticket: Ticket) -> Result<Batch, Error> {
-        self.ledger.collect(&ticket)
-    }
-
-    fn spent(&self) -> Spent {
-        self.ledger.limits.spent
-    }
-
-    fn affords(&self, points: u64) -> bool {
-        self.ledger.affords(points)
     }
 }

@@ -7,7 +7,7 @@ use crate::target::{CurvatureShape, Points};
 use crate::workspace::Scratch;
 
 /// A mixture evaluated at a block of points; everything is transposed, see [`crate::lanes`].
-pub(crate) struct Block {
+pub(crate) struct MixtureBlock {
     pub n: usize,
     pub stride: usize,
     /// The points.
@@ -23,7 +23,7 @@ pub(crate) struct Block {
     pub grad: Vec<f64>,
 }
 
-impl Block {
+impl MixtureBlock {
     pub fn new(q: &Mixture, points: Points<'_>, want_grad: bool, scratch: &mut Scratch) -> Self {
         let (d, count, n) = (q.dim(), q.len(), points.len());
         let stride = lanes::padded(n);
@@ -77,7 +77,7 @@ impl Block {
         }
         for i in 0..stride {
             if self.log_q[i] == f64::NEG_INFINITY {
-                // So far away that every density is zero, or a NaN that `f64::max` passed over: belongs to nobody.
+                // So far away that every density is zero, or a NaN that `f64::max` ignored: no component is responsible.
                 self.log_q[i] = self.log_n[i..].iter().step_by(stride).sum();
                 self.resp[i..].iter_mut().step_by(stride).for_each(|r| *r = 0.0);
                 continue;
@@ -129,7 +129,7 @@ impl Block {
             a.fill(0.0);
             let y = &self.y[k * d * stride..][..d * stride];
             component.precision().add_scaled_times_factor(&mut a, &minus, y, scratch);
-            // Centred: the difference of large squares far away would lose its digits.
+            // Centred: far away, a difference of large squares would lose its digits.
             a.iter_mut().zip(&self.grad).for_each(|(a, g)| *a -= g);
             add_outer(sum, &a, &w, shape, d, stride, &mut scaled);
             component.precision().add_to(sum, -w[..self.n].iter().sum::<f64>(), shape);

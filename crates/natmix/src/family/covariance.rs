@@ -1,10 +1,10 @@
-//! Covariances with behaviour: all that the engine does with the covariance of a Gaussian, one file for each kind.
+//! Covariances with behaviour: all that the engine does with the covariance of a Gaussian, one file per kind.
 //!
 //! A kind holds the precision `S` with a factor `L`, `S = L L'`: a log density is a product with `L'`, a draw is a solve with
-//! it. Rules, estimators, strategies and files reach it through [`Covariance`] alone and never ask which kind it is. What a
-//! target sums is another matter: [`CurvatureShape`] is the layout of those sums, and each kind says which one it consumes.
+//! it. Rules, estimators, strategies and files reach it through [`Covariance`] alone and never ask which kind it is. The
+//! sums of a target are separate: [`CurvatureShape`] is their layout, and each kind names the one that it consumes.
 //!
-//! A further kind is one file with an implementation of [`Covariance`], and one line in the list at the end of this one.
+//! Another kind is one file with an implementation of [`Covariance`], and one line in the list at the end of this one.
 //!
 //! ```
 //! use natmix::family::{Diag, Full, Gaussian};
@@ -134,8 +134,8 @@ pub trait Covariance: std::fmt::Debug + Send + Sync {
     /// Turns the slope `M` of gradients on whitened points, in `curvature`, into the symmetric part of `L M`.
     fn unwhiten_slope(&self, curvature: &mut [f64], scratch: &mut Scratch);
     /// Gradient and curvature by regression of the gradients on the points, with a ridge of `ridge` times the number of
-    /// regressors over the number of points. Returns what the parabola says about the values at these points beyond its
-    /// expectation.
+    /// regressors over the number of points. Returns by how much the mean of the fitted parabola over these points exceeds
+    /// its expectation.
     fn regress(
         &self,
         points: &CentredPoints<'_>,

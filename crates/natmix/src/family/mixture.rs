@@ -16,7 +16,7 @@
 //! assert!((q.log_density(&[0.0])[0] + 0.5 + 0.5 * std::f64::consts::TAU.ln()).abs() < 1e-15);
 //! ```
 
-use super::block::Block;
+use super::block::MixtureBlock;
 use super::covariance::{AnyCovariance, CovarianceKind, Diag, Full};
 use super::gaussian::Gaussian;
 use super::log_sum_exp;
@@ -40,9 +40,9 @@ pub struct Mixture {
 /// Covariances as nested lists, the way files write them.
 #[derive(Clone, Copy, Debug)]
 pub enum Covariances<'a> {
-    /// One `d x d` matrix a component.
+    /// One `d x d` matrix per component.
     Full(&'a [Vec<Vec<f64>>]),
-    /// One list of `d` variances a component.
+    /// One list of `d` variances per component.
     Diag(&'a [Vec<f64>]),
 }
 
@@ -139,7 +139,7 @@ impl Mixture {
     pub fn weights(&self) -> Vec<f64> {
         self.log_w.iter().map(|x| x.exp()).collect()
     }
-    /// Names of the components that outlast reordering; the noise of a component is keyed by its own.
+    /// Ids of the components, which survive reordering; the noise of a component is keyed by its id.
     pub fn ids(&self) -> &[u64] {
         &self.ids
     }
@@ -200,7 +200,7 @@ impl Mixture {
             }
         }
         for (points, log_q) in points.chunks(BLOCK * d).zip(log_q.chunks_mut(BLOCK)) {
-            let block = Block::new(self, Points::new(points, d), false, scratch);
+            let block = MixtureBlock::new(self, Points::new(points, d), false, scratch);
             log_q.copy_from_slice(&block.log_q[..log_q.len()]);
             block.release(scratch);
         }
@@ -212,7 +212,7 @@ impl Mixture {
     /// If `point` has another dimension.
     pub fn log_responsibilities(&self, point: &[f64]) -> Vec<f64> {
         let mut scratch = Scratch::default();
-        let block = Block::new(self, Points::new(point, self.dim()), false, &mut scratch);
+        let block = MixtureBlock::new(self, Points::new(point, self.dim()), false, &mut scratch);
         (0..self.len()).map(|k| self.log_w[k] + block.log_n[k * block.stride] - block.log_q[0]).collect()
     }
 
@@ -225,7 +225,7 @@ impl Mixture {
         let mut found = Vec::with_capacity(Points::new(points, d).len());
         for points in points.chunks(BLOCK * d) {
             let points = Points::new(points, d);
-            let block = Block::new(self, points, false, &mut scratch);
+            let block = MixtureBlock::new(self, points, false, &mut scratch);
             for i in 0..points.len() {
                 let log_share = |k: usize| self.log_w[k] + block.log_n[k * block.stride + i];
                 found.push((0..self.len()).max_by(|&a, &b| log_share(a).total_cmp(&log_share(b))).unwrap_or(0));
@@ -336,7 +336,7 @@ impl Target for Mixture {
             return Ok(());
         }
         let want_grad = out.grad.is_some() || out.curv.is_some();
-        let block = Block::new(self, z, want_grad, scratch);
+        let block = MixtureBlock::new(self, z, want_grad, scratch);
         out.log_p.copy_from_slice(&block.log_q[..n]);
         if let Some(grad) = out.grad {
             for (i, grad) in grad.chunks_exact_mut(d).enumerate() {

@@ -1,7 +1,7 @@
-//! The modes of a mixture: places from which its density falls in every direction.
+//! The modes of a mixture: the local maxima of its density.
 //!
 //! From each component's mean the density is climbed by the fixed point `z <- (sum_k r_k S_k)^-1 sum_k r_k S_k m_k`, which
-//! never steps down. Places between which the density does not dip count as one mode.
+//! never steps down. Maxima between which the density does not dip count as one mode.
 //!
 //! ```
 //! use natmix::family::{Gaussian, Mixture};
@@ -19,19 +19,19 @@ use crate::target::CurvatureShape;
 const LEAST_WEIGHT: f64 = 1e-3;
 /// Steps of a climb; each is a solve of dimension d.
 const STEPS: usize = 200;
-/// A dip of this many nats between two places makes them two modes.
+/// A dip of this many nats between two points makes them two modes.
 const DIP: f64 = 0.05;
-/// Points between two places at which the density is looked at.
+/// Points between two maxima at which the density is checked for a dip.
 const BETWEEN: usize = 24;
 
-/// A mode: where, how high, and how much weight the components hold that climb to it.
+/// A mode: its location, its log density, and the total weight of the components that climb to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mode {
-    /// The place.
+    /// Its location.
     pub at: Vec<f64>,
     /// Log density there.
     pub log_density: f64,
-    /// Summed weight of the components that lead here.
+    /// Total weight of the components that climb to it.
     pub weight: f64,
 }
 

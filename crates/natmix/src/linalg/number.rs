@@ -6,7 +6,7 @@ pub trait Number: sealed::Multiply {}
 impl Number for f32 {}
 impl Number for f64 {}
 
-/// Out of reach from outside: nobody else can implement [`Number`], or see how it multiplies.
+/// Private, so that other crates can neither implement [`Number`] nor see how it multiplies.
 mod sealed {
     use faer::linalg::matmul::matmul;
     use faer::{Accum, MatMut, MatRef, Par};

@@ -4,10 +4,10 @@ use super::{Skipped, StepInfo, finite};
 use crate::family::Gaussian;
 use crate::workspace::Scratch;
 
-/// Decay of the second moment and the guard of its root, as in the paper that introduced Adam.
-const SECOND: f64 = 0.999;
-const GUARD: f64 = 1e-8;
-/// Gradients count as no larger than this.
+/// Decay of the second moment and the constant added to its root, as in the paper that introduced Adam.
+const SECOND_DECAY: f64 = 0.999;
+const EPSILON: f64 = 1e-8;
+/// Gradients are clipped at this size.
 const MOST_GRADIENT: f64 = 1e50;
 /// Largest change of a log-diagonal at once.
 const MOST_LOG_STEP: f64 = 1.0;
@@ -22,14 +22,14 @@ pub struct AdamState {
 }
 
 impl AdamState {
-    /// Numbers for one component with `factor_len` factor entries.
+    /// Zero moments for one component with `factor_len` factor entries.
     pub fn new(dim: usize, factor_len: usize) -> Self {
         let len = 1 + dim + factor_len;
         Self { first: vec![0.0; len], second: vec![0.0; len] }
     }
 }
 
-/// Moves `component` along the gradients (logit, mean, factor); returns the step of the logit beside.
+/// Moves `component` along the gradients (logit, mean, factor); returns the step of the logit as well.
 #[allow(clippy::too_many_arguments)]
 pub fn step(
     component: &mut Gaussian,
@@ -44,15 +44,15 @@ pub fn step(
         return (StepInfo::skipped(Skipped::NotFinite), 0.0);
     }
     let t = iteration.min(1 << 20) as i32;
-    let (bias1, bias2) = (1.0 - momentum.powi(t), 1.0 - SECOND.powi(t));
+    let (bias1, bias2) = (1.0 - momentum.powi(t), 1.0 - SECOND_DECAY.powi(t));
     let mut steps = scratch.take(state.first.len());
     let gradients = std::iter::once(&logit).chain(mean).chain(factor);
     for (((g, first), second), step) in gradients.zip(&mut state.first).zip(&mut state.second).zip(steps.iter_mut()) {
-        // A square that overflows, or comes near it, would freeze the coordinate for ever.
+        // A square that overflows, or comes near it, would freeze the coordinate forever.
         let g = g.clamp(-MOST_GRADIENT, MOST_GRADIENT);
         *first = momentum * *first + (1.0 - momentum) * g;
-        *second = SECOND * *second + (1.0 - SECOND) * g * g;
-        *step = rate * (*first / bias1) / ((*second / bias2).sqrt() + GUARD);
+        *second = SECOND_DECAY * *second + (1.0 - SECOND_DECAY) * g * g;
+        *step = rate * (*first / bias1) / ((*second / bias2).sqrt() + EPSILON);
     }
     let d = mean.len();
     let info = component.update(|mean, prec| {

@@ -14,7 +14,7 @@ use super::{Skipped, StepInfo, finite};
 use crate::family::Gaussian;
 use crate::workspace::Scratch;
 
-/// After this many halvings the step would not be felt.
+/// After this many halvings the step would have no effect.
 pub const MOST_HALVINGS: usize = 50;
 
 /// Moves `component` by a step of size `rate` or a halved one.

@@ -23,11 +23,11 @@ use crate::family::Gaussian;
 use crate::workspace::Scratch;
 
 /// Factors by which a component's bound grows when its own objective rose, and shrinks when it fell: the latter faster
-/// when the fall stands out of the noise, since a bound that is too large undoes many good steps at once.
+/// when the fall exceeds the noise, since a bound that is too large undoes many good steps at once.
 const GROW: f64 = 1.15;
 const SHRINK: f64 = 0.85;
 const RETREAT: f64 = 0.5;
-/// Standard errors beyond which a change stands out of the noise.
+/// Standard errors beyond which a change exceeds the noise.
 const CLEAR: f64 = 3.0;
 /// Bound above which only clear gains let it grow: a step of this size is as large as the component itself.
 const CAREFUL: f64 = 1.0;
@@ -74,7 +74,7 @@ fn kl(lam: &[f64], c: &[f64], eta: f64) -> f64 {
     0.5 * sum
 }
 
-/// The smallest feasible `eta >= 1`, or none if the numbers are too wild for any.
+/// The smallest feasible `eta >= 1`, or none if there is none.
 fn smallest_eta(lam: &[f64], c: &[f64], bound: f64) -> Option<f64> {
     let fits = |eta: f64| kl(lam, c, eta) <= bound;
     if fits(1.0) {

@@ -1,7 +1,7 @@
 //! Mixture weights in log space: `log w_k <- log w_k + t E_k[b]`, then normalised.
 //!
 //! `E_k[b]` is of the order of the data size, so the trust region takes the largest `t <= t_w` with
-//! `KL(w_new || w_old) <= eps`. A common baseline changes nothing; weights rest where all `E_k[b]` are equal.
+//! `KL(w_new || w_old) <= eps`. A common baseline changes nothing; weights are stationary where all `E_k[b]` are equal.
 //!
 //! ```
 //! let mut log_w = [0.5f64.ln(), 0.5f64.ln()];
@@ -45,7 +45,7 @@ const LEAST_LOG_WEIGHT: f64 = -600.0;
 pub fn step(log_w: &mut [f64], values: &[f64], rate: f64) {
     let reference = reference(log_w, values);
     for (w, value) in log_w.iter_mut().zip(values) {
-        // Beyond the least weight nothing changes any more, and infinities must not meet.
+        // Larger pulls have the same result, and a difference of infinities would be NaN.
         let pull = (rate * (value - reference)).clamp(2.0 * LEAST_LOG_WEIGHT, -2.0 * LEAST_LOG_WEIGHT);
         *w += if value.is_finite() && !pull.is_nan() { pull } else { 0.0 };
     }

@@ -1,7 +1,7 @@
-//! Checkpoints: a run in a file, to go on from as if it had never stopped.
+//! Checkpoints: a run saved in a file, to be resumed as if it had never stopped.
 //!
 //! A checkpoint holds the whole [`State`] and the [`Config`], exact to the bit, in the format of [`crate::save`]. All
-//! noise is keyed by seed, component and iteration, so a resumed run gives the same bits as an unbroken one.
+//! noise is keyed by seed, component and iteration, so a resumed run gives the same bits as an uninterrupted one.
 //!
 //! ```
 //! use natmix::checkpoint::{Checkpoint, Checkpointer};
@@ -81,7 +81,7 @@ impl State {
         })
     }
 
-    /// The mixture as it stands.
+    /// The current mixture.
     pub fn mixture(&self) -> &Mixture {
         &self.mixture
     }
@@ -98,7 +98,7 @@ impl State {
 /// A run between two iterations, with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
-    /// Where the run stands.
+    /// The state of the run.
     pub state: State,
     /// Its settings.
     pub config: Config,
@@ -136,7 +136,7 @@ pub fn read_checkpoint_bytes(bytes: &[u8]) -> Result<Checkpoint, Error> {
     bundle::read_bytes(bytes, "checkpoint")
 }
 
-/// An observer that writes a checkpoint from time to time, always to the same file.
+/// An observer that writes a checkpoint at intervals, always to the same file.
 #[derive(Clone, Debug)]
 pub struct Checkpointer {
     path: PathBuf,
@@ -168,13 +168,13 @@ pub struct CheckpointDocument {
     iteration: u64,
     evals: u64,
     dropped: u64,
-    /// What the strategy says of itself.
+    /// The strategy's own document.
     strategy: Value,
 }
 
 impl Stored for Checkpoint {
     const KIND: &'static str = "checkpoint";
-    // Before, the state of every strategy was laid out here.
+    // Format 1 laid out the state of every strategy here.
     const FORMAT: u64 = 2;
     type Document = CheckpointDocument;
 

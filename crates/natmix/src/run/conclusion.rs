@@ -40,7 +40,7 @@ pub struct Fitted {
     pub diagnostics_error: Option<Error>,
     /// What the search for modes found, in an automatic run.
     pub search: Option<SearchSummary>,
-    /// The state at the end, to go on from.
+    /// The state at the end, to resume from.
     pub state: State,
 }
 

@@ -11,14 +11,14 @@ use crate::workspace::ScratchPool;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Driver<'a, 'o> {
     pub strategy: Box<dyn Strategy>,
     pub evaluator: &'a mut dyn Evaluator,
     pub scratch: &'a ScratchPool,
     pub config: &'a Config,
     pub observers: &'a mut [&'o mut dyn Observer],
-    /// What was done before, in the run that this one goes on from.
+    /// What was done before, in the run that this one resumes.
     pub counts: Counts,
 }
 

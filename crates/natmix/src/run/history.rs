@@ -6,14 +6,14 @@
 //! plus the error is below the tolerance, or when the gain is lost in an error of at most five tolerances: noise alone
 //! cannot end a run, it only makes it longer.
 
-/// Most bins that the history keeps; beyond, neighbours are merged, so memory stays bounded.
-const BINS: usize = 128;
+/// Most bins that the history keeps; beyond that, neighbours are merged, so memory stays bounded.
+const MAX_BINS: usize = 128;
 /// Fewest bins from which a drift is computed.
-const FEWEST: usize = 16;
+const MIN_BINS: usize = 16;
 /// Gain that is still ahead, in units of the drift.
-const AHEAD: f64 = 3.0;
+const GAIN_PER_DRIFT: f64 = 3.0;
 /// Tolerances of Monte-Carlo error at which a drift that is smaller than its error counts as none.
-const NOISE: f64 = 5.0;
+const MAX_NOISE: f64 = 5.0;
 /// Iterations whose mean stands for an iterate when the best one is chosen.
 const WINDOW: usize = 8;
 
@@ -61,13 +61,13 @@ pub(crate) struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { width: 1, filled: 0, bins: Vec::with_capacity(BINS), recent: Vec::with_capacity(WINDOW) }
+        Self { width: 1, filled: 0, bins: Vec::with_capacity(MAX_BINS), recent: Vec::with_capacity(WINDOW) }
     }
 }
 
 impl History {
-    /// Takes in the estimate of an iteration; one that is not finite is passed over. An infinite error is an unknown
-    /// one: the spread of the estimates must speak for it.
+    /// Adds the estimate of an iteration, if it is finite. An infinite error is an unknown one: the spread of the
+    /// estimates takes its place.
     pub fn push(&mut self, elbo: f64, se: f64) {
         if !elbo.is_finite() || se.is_nan() {
             return;
@@ -78,11 +78,11 @@ impl History {
         }
         self.recent.push((elbo, se));
         if self.filled == 0 {
-            if self.bins.len() == BINS {
-                for i in 0..BINS / 2 {
+            if self.bins.len() == MAX_BINS {
+                for i in 0..MAX_BINS / 2 {
                     self.bins[i] = self.bins[2 * i].with(self.bins[2 * i + 1]);
                 }
-                self.bins.truncate(BINS / 2);
+                self.bins.truncate(MAX_BINS / 2);
                 self.width *= 2;
             }
             self.bins.push(Bin::default());
@@ -93,11 +93,11 @@ impl History {
         self.filled = (self.filled + 1) % self.width;
     }
 
-    /// Drift and its standard error, once there is enough to tell.
+    /// Drift and its standard error, once there are enough estimates.
     pub fn drift(&self) -> Option<(f64, f64)> {
-        // An unfinished bin waits.
+        // An unfinished bin is left out.
         let whole = self.bins.len() - usize::from(self.filled != 0);
-        if whole < FEWEST {
+        if whole < MIN_BINS {
             return None;
         }
         let (early, late) = self.bins[whole / 2..whole].split_at((whole - whole / 2) / 2);
@@ -108,8 +108,8 @@ impl History {
 
     pub fn converged(&self, tolerance: f64) -> bool {
         self.drift().is_some_and(|(drift, se)| {
-            let gain = AHEAD * drift.abs();
-            gain + se <= tolerance || gain <= se && se <= NOISE * tolerance
+            let gain = GAIN_PER_DRIFT * drift.abs();
+            gain + se <= tolerance || gain <= se && se <= MAX_NOISE * tolerance
         })
     }
 
@@ -121,7 +121,7 @@ impl History {
     /// Whether expected gain and its error are below the tolerance: stricter than [`History::converged`], which also accepts
     /// a gain that is lost in the noise.
     pub fn surely_converged(&self, tolerance: f64) -> bool {
-        self.drift().is_some_and(|(drift, se)| AHEAD * drift.abs() + se <= tolerance)
+        self.drift().is_some_and(|(drift, se)| GAIN_PER_DRIFT * drift.abs() + se <= tolerance)
     }
 
     /// Whether the latest estimates have stopped rising, as far as a few of them can tell: enough for a stage that another
@@ -165,10 +165,10 @@ impl History {
         }
     }
 
-    /// The inverse of [`History::to_parts`]; nothing for parts that no run leaves behind.
+    /// The inverse of [`History::to_parts`]; none for parts that no run can produce.
     pub fn from_parts(parts: HistoryParts) -> Option<Self> {
         let HistoryParts { width, filled, bins, recent } = parts;
-        let sizes = bins.len() <= BINS && recent.len() <= WINDOW && (filled == 0 || !bins.is_empty());
+        let sizes = bins.len() <= MAX_BINS && recent.len() <= WINDOW && (filled == 0 || !bins.is_empty());
         let mut history = Self { width, filled, ..Self::default() };
         history.bins.extend(bins.iter().map(|&[count, mean, spread, reported]| Bin { count, mean, spread, reported }));
         history.recent.extend(recent.iter().map(|&[elbo, se]| (elbo, se)));
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_flat_line_converges_at_once_and_a_slope_does_not() {
         let (mut flat, mut slope) = (History::default(), History::default());
-        for i in 0..FEWEST {
+        for i in 0..MIN_BINS {
             flat.push(-3.0, 0.0);
             slope.push(-1e6 + 0.1 * i as f64, 0.0);
         }
@@ -239,7 +239,7 @@ mod tests {
         for i in 0..1_000 {
             history.push(f64::from(i), 0.1);
         }
-        assert!(history.bins.len() <= BINS);
+        assert!(history.bins.len() <= MAX_BINS);
         assert_eq!(history.bins.iter().map(|bin| bin.count).sum::<f64>(), 1000.0);
         assert_eq!(history.recent().unwrap().0, 995.5);
         history.push(f64::NAN, 1.0);

@@ -47,7 +47,7 @@ pub struct Iteration<'a> {
     pub elbo_se: f64,
     /// The mixture after the updates.
     pub mixture: &'a Mixture,
-    /// What became of each component's step.
+    /// The outcome of each component's step.
     pub steps: &'a [StepInfo],
     /// The settings of the run.
     pub config: &'a Config,
@@ -66,7 +66,7 @@ impl Iteration<'_> {
     }
 }
 
-/// A search for modes under way: before the first iteration of an automatic run.
+/// A search for modes in progress: before the first iteration of an automatic run.
 #[derive(Clone, Copy, Debug)]
 pub struct Searching {
     /// Points at which the target was evaluated so far.
@@ -77,8 +77,8 @@ pub struct Searching {
 
 /// Sees every iteration; may stop the run.
 pub trait Observer: Send {
-    /// Called from time to time while modes are searched for. `Break` ends the search; the run then goes on with what
-    /// was found until an iteration is told to stop.
+    /// Called at intervals while modes are searched for. `Break` ends the search; the run then continues with the
+    /// modes found so far, until an observer ends it after an iteration.
     fn searching(&mut self, _: &Searching) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
@@ -87,7 +87,7 @@ pub trait Observer: Send {
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error>;
 }
 
-/// Tells every observer, also when an earlier one has had enough or failed; the first error wins.
+/// Tells every observer, even if an earlier one asked to stop or failed; the first error wins.
 pub(crate) fn tell(observers: &mut [&mut dyn Observer], iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
     let (mut flow, mut failed) = (ControlFlow::Continue(()), None);
     for observer in observers {
@@ -100,7 +100,7 @@ pub(crate) fn tell(observers: &mut [&mut dyn Observer], iteration: &Iteration<'_
     failed.map_or(Ok(flow), Err)
 }
 
-/// Tells every observer of a search, also when one has had enough.
+/// Tells every observer of a search, even if one asked to stop.
 pub(crate) fn tell_searching(observers: &mut [&mut dyn Observer], searching: &Searching) -> ControlFlow<()> {
     let mut flow = ControlFlow::Continue(());
     for observer in observers {
@@ -111,10 +111,10 @@ pub(crate) fn tell_searching(observers: &mut [&mut dyn Observer], searching: &Se
     flow
 }
 
-/// A function that sees every iteration: for progress bars.
-pub struct Progress<F>(pub F);
+/// A function that is called after every iteration: for progress bars.
+pub struct OnIteration<F>(pub F);
 
-impl<F: FnMut(&Iteration<'_>) + Send> Observer for Progress<F> {
+impl<F: FnMut(&Iteration<'_>) + Send> Observer for OnIteration<F> {
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
         (self.0)(iteration);
         Ok(ControlFlow::Continue(()))
@@ -126,11 +126,11 @@ impl<F: FnMut(&Iteration<'_>) + Send> Observer for Progress<F> {
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Ends the run after its present iteration.
+    /// Ends the run after its current iteration.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
-    /// Whether someone wants the run to end.
+    /// Whether the run was asked to end.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -203,7 +203,7 @@ pub struct TraceWriter<W> {
 }
 
 impl<W: Write + Send> TraceWriter<W> {
-    /// Writes to `writer`; `name` stands in messages.
+    /// Writes to `writer`; `name` is used in messages.
     pub fn new(writer: W, name: impl Into<String>) -> Self {
         Self { writer, name: name.into() }
     }

@@ -14,7 +14,7 @@ pub enum StopReason {
     MaxEvals,
     /// The time is used up.
     MaxSeconds,
-    /// The run walked to where no point can be evaluated; the best mixture met on the way is returned.
+    /// The run moved to where no point can be evaluated; the best mixture so far is returned.
     LostSupport,
     /// An observer asked for it.
     Cancelled,

@@ -6,7 +6,7 @@
 //! {"format": 1, "kind": "posterior", "content": {...}}
 //! ```
 //!
-//! A file is not believed: its length, header, kind and the type, shape and place of every tensor are checked before
+//! Files are not trusted: the length, header, kind and the type, shape and place of every tensor are checked before
 //! memory is taken for the numbers, and the numbers before anything is made of them.
 
 use crate::error::Error;
@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Metadata key of the document.
 const KEY: &str = "natmix";
-/// Bytes of the number that says how long the header is.
+/// Bytes of the header's length field.
 const PREFIX: u64 = 8;
 /// Longest header.
 const MOST_HEADER: u64 = 16 << 20;
@@ -105,7 +105,7 @@ struct Envelope<'a, T> {
 }
 
 /// Why a file could not be read.
-enum Problem {
+enum ReadFailure {
     Io(io::Error),
     /// Not such a file: a sentence.
     Foreign(String),
@@ -113,20 +113,20 @@ enum Problem {
     Damaged(String),
 }
 
-impl Problem {
+impl ReadFailure {
     fn into_error(self, file: String) -> Error {
         match self {
-            Problem::Io(source) => Error::Io { file, source },
-            Problem::Foreign(problem) => Error::BadFile { file, problem },
-            Problem::Damaged(what) => {
+            ReadFailure::Io(source) => Error::Io { file, source },
+            ReadFailure::Foreign(problem) => Error::BadFile { file, problem },
+            ReadFailure::Damaged(what) => {
                 Error::BadFile { file, problem: format!("is damaged ({what}): use a copy of it, or run the fit again") }
             }
         }
     }
 }
 
-fn foreign(what: &str) -> Problem {
-    Problem::Foreign(format!("is not a file that natmix wrote, or is damaged ({what}): give one that `save` wrote"))
+fn foreign(what: &str) -> ReadFailure {
+    ReadFailure::Foreign(format!("is not a file that natmix wrote, or is damaged ({what}): give one that `save` wrote"))
 }
 
 /// The bytes of a file. Fails on what could not be read again.
@@ -138,12 +138,12 @@ pub fn encode<S: Stored>(document: &S::Document, tensors: &Tensors) -> Result<Ve
     let bytes = safetensors::serialize(&tensors.0, Some(metadata)).map_err(|error| refuse(error.to_string()))?;
     match read::<S>(&bytes[..], bytes.len() as u64) {
         Ok(_) => Ok(bytes),
-        Err(Problem::Foreign(what) | Problem::Damaged(what)) => Err(refuse(what)),
-        Err(Problem::Io(error)) => Err(refuse(error.to_string())),
+        Err(ReadFailure::Foreign(what) | ReadFailure::Damaged(what)) => Err(refuse(what)),
+        Err(ReadFailure::Io(error)) => Err(refuse(error.to_string())),
     }
 }
 
-/// Writes a file by way of a temporary one beside it: whoever looks sees the old file or the new one, never a part.
+/// Writes a file by way of a temporary one beside it: readers see the old file or the new one, never a part.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let folder = match path.parent() {
@@ -154,11 +154,11 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!(".natmix-{}-{now}-{count}.tmp", std::process::id()));
     write_and_rename(&temporary, path, bytes).map_err(|source| {
-        // It may never have come into being.
+        // It may never have been created.
         let _ = fs::remove_file(&temporary);
         Error::Io { file: path.display().to_string(), source }
     })?;
-    // The new name outlasts a power failure only after this; not every system can do it.
+    // The new name survives a power failure only after this; not every system supports it.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }
@@ -175,28 +175,28 @@ fn write_and_rename(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<(
 pub fn read_file<S: Stored>(path: &Path) -> Result<S, Error> {
     let open = || {
         // Asked before opening: a pipe would wait for its writer.
-        if !fs::metadata(path).map_err(Problem::Io)?.is_file() {
-            return Err(Problem::Foreign(format!("is not a regular file: give the {} file itself", S::KIND)));
+        if !fs::metadata(path).map_err(ReadFailure::Io)?.is_file() {
+            return Err(ReadFailure::Foreign(format!("is not a regular file: give the {} file itself", S::KIND)));
         }
-        let file = File::open(path).map_err(Problem::Io)?;
-        let len = file.metadata().map_err(Problem::Io)?.len();
+        let file = File::open(path).map_err(ReadFailure::Io)?;
+        let len = file.metadata().map_err(ReadFailure::Io)?.len();
         read(io::BufReader::new(file), len)
     };
     open().map_err(|problem| problem.into_error(path.display().to_string()))
 }
 
-/// Reads what would be in a file; `name` stands in messages.
+/// Reads the bytes of a file; `name` is used in messages.
 pub fn read_bytes<S: Stored>(bytes: &[u8], name: &str) -> Result<S, Error> {
     read(bytes, bytes.len() as u64).map_err(|problem| problem.into_error(name.to_owned()))
 }
 
-fn read<S: Stored>(mut source: impl Read, len: u64) -> Result<S, Problem> {
+fn read<S: Stored>(mut source: impl Read, len: u64) -> Result<S, ReadFailure> {
     let header = read_header(&mut source, len)?;
     let payload = len - PREFIX - header.len() as u64;
     // Parsing checks that the tensors tile their part of the file, each as long as its shape says.
     let header: Metadata = serde_json::from_slice(&header).map_err(|error| foreign(&error.to_string()))?;
     let document = read_document::<S>(&header)?;
-    let layout = S::layout(&document).map_err(Problem::Damaged)?;
+    let layout = S::layout(&document).map_err(ReadFailure::Damaged)?;
     check_tensors(&header, &layout, payload)?;
     let mut tensors = Tensors::default();
     // In the order in which they lie in the file.
@@ -206,15 +206,15 @@ fn read<S: Stored>(mut source: impl Read, len: u64) -> Result<S, Problem> {
         let data = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         tensors.add(&name, info.shape.clone(), data);
     }
-    S::assemble(document, tensors).map_err(Problem::Damaged)
+    S::assemble(document, tensors).map_err(ReadFailure::Damaged)
 }
 
-fn read_header(source: &mut impl Read, len: u64) -> Result<Vec<u8>, Problem> {
+fn read_header(source: &mut impl Read, len: u64) -> Result<Vec<u8>, ReadFailure> {
     if len < PREFIX {
         return Err(foreign("it is too short"));
     }
     let mut size = [0; PREFIX as usize];
-    source.read_exact(&mut size).map_err(Problem::Io)?;
+    source.read_exact(&mut size).map_err(ReadFailure::Io)?;
     let size = u64::from_le_bytes(size);
     if size > MOST_HEADER {
         return Err(foreign(&format!("its header claims {size} bytes, where {MOST_HEADER} is the most")));
@@ -225,28 +225,28 @@ fn read_header(source: &mut impl Read, len: u64) -> Result<Vec<u8>, Problem> {
     read_exactly(source, size as usize)
 }
 
-fn read_document<S: Stored>(header: &Metadata) -> Result<S::Document, Problem> {
+fn read_document<S: Stored>(header: &Metadata) -> Result<S::Document, ReadFailure> {
     let text = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
     let text = text.ok_or_else(|| foreign("a safetensors file without `natmix` in its metadata"))?;
     let label: Label = serde_json::from_str(text).map_err(|error| foreign(&error.to_string()))?;
     if label.kind != S::KIND {
-        return Err(Problem::Foreign(format!("holds a {}: give a {} instead", label.kind, S::KIND)));
+        return Err(ReadFailure::Foreign(format!("holds a {}: give a {} instead", label.kind, S::KIND)));
     }
     if label.format != S::FORMAT {
-        return Err(Problem::Foreign(format!(
+        return Err(ReadFailure::Foreign(format!(
             "has format {}, but this natmix reads format {}: use the version of natmix that wrote it",
             label.format,
             S::FORMAT
         )));
     }
     let envelope: Envelope<'_, S::Document> =
-        serde_json::from_str(text).map_err(|error| Problem::Damaged(error.to_string()))?;
+        serde_json::from_str(text).map_err(|error| ReadFailure::Damaged(error.to_string()))?;
     Ok(envelope.content)
 }
 
 /// Whether a file has the tensors of the layout and nothing else, and they fill it to its last byte.
-fn check_tensors(header: &Metadata, layout: &Layout, payload: u64) -> Result<(), Problem> {
-    let damaged = |what| Err(Problem::Damaged(what));
+fn check_tensors(header: &Metadata, layout: &Layout, payload: u64) -> Result<(), ReadFailure> {
+    let damaged = |what| Err(ReadFailure::Damaged(what));
     for (name, shape) in layout {
         match header.info(name) {
             None => return damaged(format!("tensor `{name}` is missing")),
@@ -267,9 +267,9 @@ fn check_tensors(header: &Metadata, layout: &Layout, payload: u64) -> Result<(),
     Ok(())
 }
 
-fn read_exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>, Problem> {
+fn read_exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>, ReadFailure> {
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).map_err(|_| Problem::Io(io::ErrorKind::OutOfMemory.into()))?;
-    source.take(len as u64).read_to_end(&mut bytes).map_err(Problem::Io)?;
-    if bytes.len() == len { Ok(bytes) } else { Err(Problem::Damaged("it ended while it was read".into())) }
+    bytes.try_reserve_exact(len).map_err(|_| ReadFailure::Io(io::ErrorKind::OutOfMemory.into()))?;
+    source.take(len as u64).read_to_end(&mut bytes).map_err(ReadFailure::Io)?;
+    if bytes.len() == len { Ok(bytes) } else { Err(ReadFailure::Damaged("it ended while it was read".into())) }
 }

@@ -1,4 +1,4 @@
-//! Mixtures as tensors: `log_weights [K]`, `means [K, d]`, and those that the kind of covariance names, one entry for each
+//! Mixtures as tensors: `log_weights [K]`, `means [K, d]`, and those that the kind of covariance names, one entry per
 //! component: for diagonal and full ones `factors` and `precisions`, `[K, d]` or `[K, d, d]`.
 //!
 //! Factors `L` and precisions `S = L L'` are both kept: either could be computed from the other, but not to the bit.
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 /// Largest distance of the sum of the weights from one, in logarithm.
 const WEIGHT_TOLERANCE: f64 = 1e-9;
 
-/// What the document says of a mixture.
+/// The description of a mixture in a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Outline {
     pub dim: usize,
     pub covariance: CovarianceKind,
-    /// One id a component.
+    /// One id per component.
     pub ids: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The composed methods: draws, estimator and rule in any combination. Every method of the paper is one.
+//! The composed methods: draws, estimator and rule in any combination, such as every method of the paper.
 //!
 //! An iteration draws points of each component, has them evaluated, estimates the moments of every component under the
 //! mixture that drew the points, and then moves components and weights.
@@ -25,16 +25,16 @@ use crate::run::stop::StopReason;
 use crate::save::bundle::{Layout, Tensors};
 use crate::target::{Curvature, CurvatureShape, Target};
 use crate::workspace::ScratchPool;
-use carried::Carried;
+use carried::ComponentState;
 use minibatch::Minibatches;
 use rayon::prelude::*;
 use serde_json::Value;
 use step::Step;
 
-/// Numbers up to which room is made for draws that may never be needed.
+/// Most numbers for which room is reserved in advance, for draws that may never be needed.
 const MOST_RESERVED: usize = 1 << 23;
 
-/// Coordinates of all points of an iteration that can be held: 64 GB of them.
+/// Most coordinates of all points of an iteration: 64 GB of them.
 const MOST_NUMBERS: u64 = 1 << 33;
 
 /// The composed method that settings describe.
@@ -55,7 +55,7 @@ impl StrategyKind for PartsKind<'_> {
         let numbers = (components as u64).checked_mul(points).and_then(|n| n.checked_mul(dim as u64));
         if numbers.is_none_or(|n| n > MOST_NUMBERS) {
             return Err(Error::InvalidInput(format!(
-                "{components} components with {draws} draws each in dimension {dim} are more than can be held"
+                "{components} components with {draws} draws each in dimension {dim} do not fit into memory"
             )));
         }
         Ok(())
@@ -74,7 +74,7 @@ impl StrategyKind for PartsKind<'_> {
                 mixture
             }
         };
-        let carried = vec![Carried::new(&mixture, self.settings); mixture.len()];
+        let carried = vec![ComponentState::new(&mixture, self.settings); mixture.len()];
         Ok(Box::new(self.strategy(mixture, Record::default(), carried)))
     }
 
@@ -88,9 +88,9 @@ impl StrategyKind for PartsKind<'_> {
 }
 
 impl PartsKind<'_> {
-    fn strategy(&self, mixture: Mixture, record: Record, carried: Vec<Carried>) -> PartsStrategy {
+    fn strategy(&self, mixture: Mixture, record: Record, carried: Vec<ComponentState>) -> PartsStrategy {
         let (config, settings) = (self.config.clone(), self.settings.clone());
-        PartsStrategy { config, settings, mixture, record, carried, work: Work::default() }
+        PartsStrategy { config, settings, mixture, record, carried, work: PartsBuffers::default() }
     }
 
     fn check_support(&self, target: &dyn Target) -> Result<(), Error> {
@@ -127,20 +127,20 @@ impl PartsKind<'_> {
     }
 }
 
-/// A composed method under way.
+/// A run of a composed method.
 #[derive(Debug)]
 pub(crate) struct PartsStrategy {
     config: Config,
     settings: Parts,
     mixture: Mixture,
     record: Record,
-    carried: Vec<Carried>,
-    work: Work,
+    carried: Vec<ComponentState>,
+    work: PartsBuffers,
 }
 
 /// Buffers of an iteration; empty before the first.
 #[derive(Debug, Default)]
-struct Work {
+struct PartsBuffers {
     minibatches: Option<Minibatches>,
     /// The points of all components: one part each.
     batch: Batch,
@@ -156,8 +156,8 @@ struct Work {
     tricks: Vec<Coefficients>,
 }
 
-impl Work {
-    fn new(settings: &Parts, mixture: &Mixture, carried: &[Carried]) -> Self {
+impl PartsBuffers {
+    fn new(settings: &Parts, mixture: &Mixture, carried: &[ComponentState]) -> Self {
         let (k, dim, shape) = (mixture.len(), mixture.dim(), mixture.curvature_shape());
         let mut by_id: Vec<usize> = (0..k).collect();
         by_id.sort_by_key(|&k| mixture.ids()[k]);
@@ -169,7 +169,7 @@ impl Work {
         let mut cells: Vec<Cell> = (0..k).map(|_| Cell::default()).collect();
         let most = k * settings.plan().count(settings.draws_per_component);
         if shared && k * most * dim <= MOST_RESERVED {
-            // Any component may get all the draws one day; making room now spares allocations later.
+            // Any component may get all draws in a later iteration; reserving room now avoids allocations then.
             for (cell, part) in cells.iter_mut().zip(&mut batch.parts) {
                 cell.resize(part, &batch.request, most, dim);
             }
@@ -190,7 +190,7 @@ impl Work {
 }
 
 impl PartsStrategy {
-    /// Points of each component, before the plan rounds: as many each, or as the weights will have it.
+    /// Points of each component, before the plan rounds: equally many, or at random in proportion to the weights.
     fn count_draws(&mut self, iteration: u64) {
         let (settings, mixture, work) = (&self.settings, &self.mixture, &mut self.work);
         if settings.source == Source::Component || mixture.len() == 1 {
@@ -206,7 +206,7 @@ impl PartsStrategy {
                 left -= mixture.log_weights()[k].exp();
                 left < 0.0
             });
-            // Rounding may leave a crumb beyond the last one.
+            // Rounding may leave a remainder beyond the last one.
             let chosen = found.copied().unwrap_or(work.by_id[0]);
             work.counts[chosen] += 1;
         }
@@ -238,7 +238,7 @@ impl PartsStrategy {
         let all: usize = counts.iter().sum();
         let Batch { request, parts } = &mut work.batch;
         work.cells.par_iter_mut().zip(parts).enumerate().for_each(|(k, (cell, part))| {
-            // As it was drawn: a plan that rounds its points up must not favour small components.
+            // The share that was drawn: a plan that rounds its points up must not favour small components.
             let share = if shared { counts[k] as f64 / all as f64 } else { 1.0 };
             let key = Key { seed, id: setup.q.ids()[k], iteration };
             cell.draw(part, request, &setup, k, Draw { count: plan.count(counts[k]), share, plan, key });
@@ -280,7 +280,7 @@ impl PartsStrategy {
         if log_w.len() > 1 {
             match (settings.rule, settings.weight_rule) {
                 (_, WeightRule::Fixed) => {}
-                // Adam has moved the logits along with the rest.
+                // Adam has already moved the logits.
                 (Rule::Adam, _) => rule::weights::step(log_w, &work.values, 1.0),
                 (_, WeightRule::Plain) => rule::weights::step(log_w, &work.values, settings.weight_rate),
                 (_, WeightRule::TrustRegion) => {
@@ -295,7 +295,7 @@ impl PartsStrategy {
 impl Strategy for PartsStrategy {
     fn iterate(&mut self, tools: &mut Tools<'_>) -> Result<Progress, Error> {
         if self.work.cells.is_empty() {
-            self.work = Work::new(&self.settings, &self.mixture, &self.carried);
+            self.work = PartsBuffers::new(&self.settings, &self.mixture, &self.carried);
         }
         self.count_draws(tools.iteration);
         self.choose_rows(tools)?;

@@ -1,4 +1,4 @@
-//! What the iterations of a run have shown: the ELBO so far, the best mixture, and whether anything could be evaluated.
+//! The record of a run: the ELBO so far, the best mixture, and whether anything could be evaluated.
 
 use crate::error::Error;
 use crate::family::Mixture;
@@ -13,14 +13,14 @@ const MOST_WITHOUT_POINTS: u64 = 20;
 /// Numbers in a bin of the history, and in one of its latest estimates.
 const BIN: usize = 4;
 const PAIR: usize = 2;
-/// No run counts this far; what is below can be added up without care.
+/// No run counts this far, and sums of smaller counts cannot overflow.
 pub(crate) const MOST_COUNT: u64 = 1 << 53;
 
 /// Standard errors that are taken off an ELBO before it counts as the best: a maximum over many noisy estimates would
 /// otherwise be mostly noise.
 const CAUTION: f64 = 4.0;
 
-/// The best mixture met, by the ELBO that its own points gave.
+/// The best mixture so far, by the ELBO from its own points.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Best {
     pub mixture: Mixture,
@@ -48,7 +48,7 @@ pub(crate) struct WithoutPoints {
     pub points: u64,
 }
 
-/// What the points of one iteration said about the mixture that drew them.
+/// The ELBO of a mixture, from the points of one iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Estimated {
     /// Not finite if no point was usable.
@@ -61,7 +61,7 @@ pub(crate) struct Estimated {
 }
 
 impl Record {
-    /// Takes in the ELBO estimate of the present mixture. Fails when no point has been usable for long, and there is no
+    /// Records the ELBO estimate of the current mixture. Fails when no point has been usable for long, and there is no
     /// earlier mixture to return to.
     ///
     /// The mean of the latest estimates stands for the last, with the spread that they showed, where its error cannot be
@@ -88,7 +88,7 @@ impl Record {
         Ok(())
     }
 
-    /// The reason to stop where the run has walked to where nothing can be evaluated.
+    /// The reason to stop if the run has moved to where nothing can be evaluated.
     pub fn lost_support(&self) -> Option<StopReason> {
         (self.without_points.iterations >= MOST_WITHOUT_POINTS).then_some(StopReason::LostSupport)
     }
@@ -133,7 +133,7 @@ impl Record {
     }
 }
 
-/// What a document says of a record.
+/// The description of a record in a document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordOutline {

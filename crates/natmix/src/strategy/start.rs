@@ -1,4 +1,4 @@
-//! Where a run starts: around the centre that the settings name, or from a mixture.
+//! The start of a run: around the centre in the settings, or from a mixture.
 
 use crate::config::Config;
 use crate::error::Error;
@@ -34,7 +34,7 @@ pub(crate) fn spread_out(config: &Config, dim: usize) -> Result<(Vec<f64>, Vec<f
     Ok((expand("init_mean", &config.init_mean)?, expand("init_sd", &config.init_sd)?))
 }
 
-/// The first mixture: one component sits at the centre of the start, several are drawn around it.
+/// The first mixture: a single component lies at the centre of the start, several are drawn around it.
 pub(crate) fn first_mixture(config: &Config, count: usize, dim: usize) -> Result<Mixture, Error> {
     let (centre, sd) = spread_out(config, dim)?;
     let components = (0..count).map(|k| {

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
 
-/// What a closure may return for `log p`: a number, or a number or an error.
+/// What a closure may return for `log p`: a number, or a `Result` with one.
 pub trait ClosureValue {
     /// The value, or why the whole run must end.
     fn into_result(self) -> Result<f64, TargetError>;
@@ -56,7 +56,7 @@ pub struct ClosureTarget<'a> {
 }
 
 impl<'a> ClosureTarget<'a> {
-    /// A target from `f(z, grad)`, which returns `log p(z)` and writes its gradient if a place is given; that place
+    /// A target from `f(z, grad)`, which returns `log p(z)` and writes its gradient if `grad` is given, which
     /// holds zeros.
     pub fn new<V: ClosureValue>(
         dim: usize,
@@ -69,7 +69,7 @@ impl<'a> ClosureTarget<'a> {
         Ok(Self { dim, log_p, has_gradient: true, hessian: None, names: None })
     }
 
-    /// A target from `f(z)`, which returns `log p(z)` and knows no gradient.
+    /// A target from `f(z)`, which returns `log p(z)` without a gradient.
     pub fn density_only<V: ClosureValue>(
         dim: usize,
         f: impl Fn(&[f64]) -> V + Send + Sync + 'a,
@@ -77,8 +77,8 @@ impl<'a> ClosureTarget<'a> {
         Ok(Self { has_gradient: false, ..Self::new(dim, move |z, _| f(z))? })
     }
 
-    /// Adds exact curvature: `f(z, hess)` writes all `dim * dim` entries of the symmetric Hessian of `log p`; the
-    /// place holds zeros.
+    /// Adds exact curvature: `f(z, hess)` writes all `dim * dim` entries of the symmetric Hessian of `log p`; `hess`
+    /// holds zeros.
     pub fn with_hessian(mut self, f: impl Fn(&[f64], &mut [f64]) + Send + Sync + 'a) -> Self {
         self.hessian = Some(Box::new(f));
         self

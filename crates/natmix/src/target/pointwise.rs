@@ -1,6 +1,6 @@
-//! Targets that are written down at one point: value, gradient and Hessian there become what [`Target::eval`] owes its caller.
+//! Targets written for one point: value, gradient and Hessian there become the results of [`Target::eval`].
 //!
-//! One shared loop makes the sums `sums[c] = sum_i weights[c, i] * hess log p(z_i)` of them. A point where the value, the
+//! One shared loop computes the sums `sums[c] = sum_i weights[c, i] * hess log p(z_i)`. A point where the value, the
 //! gradient or the Hessian is not finite adds nothing to any sum; if its value alone was finite, it becomes NaN, so that
 //! the caller leaves the point out everywhere.
 //!

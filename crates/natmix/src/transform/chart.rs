@@ -51,7 +51,7 @@ impl Outside {
     }
 }
 
-/// Derivatives at a point, one number a coordinate in each slice.
+/// Derivatives at a point, one number per coordinate in each slice.
 pub(super) struct Slopes<'a> {
     /// `dx_a/dz_a`.
     pub rate: &'a mut [f64],
@@ -69,7 +69,7 @@ impl<'a> Slopes<'a> {
     /// Numbers to reserve for each coordinate.
     pub const NUMBERS: usize = 5;
 
-    /// Divides a buffer of [`Slopes::NUMBERS`] numbers a coordinate.
+    /// Divides a buffer of [`Slopes::NUMBERS`] numbers per coordinate.
     pub fn split(buffer: &'a mut [f64]) -> Self {
         let dim = buffer.len() / Self::NUMBERS;
         let (rate, rest) = buffer.split_at_mut(dim);

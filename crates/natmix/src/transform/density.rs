@@ -110,7 +110,7 @@ impl<T: Target> Transformed<T> {
         Ok(())
     }
 
-    /// Everything, with one evaluation of the wrapped target a point.
+    /// Everything, with one evaluation of the wrapped target per point.
     fn eval_one_by_one(
         &self,
         rows: Rows<'_>,

@@ -13,7 +13,7 @@ use super::chart::{Chart, Outside, Slopes, log_sigmoid, sigmoid};
 /// How far a sum may be from one before it is an error: what text files with nine digits need.
 const SUM_TOLERANCE: f64 = 1e-8;
 
-/// The probability simplex; its size is that of the slices it is given.
+/// The probability simplex, of the size of the slices that it is given.
 #[derive(Debug)]
 pub(super) struct Simplex;
 

@@ -1,5 +1,7 @@
 //! Every map against finite differences, quadrature and extreme coordinates.
 
+mod interface;
+
 use super::{Block, Constraint, Transformed};
 use crate::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use crate::workspace::Scratch;
@@ -8,7 +10,7 @@ use crate::workspace::Scratch;
 type Term = Box<dyn Fn(f64) -> [f64; 3] + Send + Sync>;
 
 /// A block and the terms of its entries.
-type Part = (Block, Vec<Term>);
+type BlockTerms = (Block, Vec<Term>);
 
 fn gamma(shape: f64, rate: f64) -> Term {
     let a = shape - 1.0;
@@ -31,7 +33,7 @@ fn normal(mean: f64, sd: f64) -> Term {
 }
 
 /// A sum of terms, less `coupling / 2 * (sum_k (k + 1) x_k)^2`, which makes the Hessian full.
-struct Density {
+struct TermDensity {
     terms: Vec<Term>,
     coupling: f64,
     offers: Vec<(Curvature, CurvatureShape)>,
@@ -41,13 +43,13 @@ struct Density {
 const EXACT_FULL: (Curvature, CurvatureShape) = (Curvature::Exact, CurvatureShape::Full);
 const EXACT_DIAG: (Curvature, CurvatureShape) = (Curvature::Exact, CurvatureShape::Diag);
 
-impl Density {
+impl TermDensity {
     fn new(terms: Vec<Term>, coupling: f64) -> Self {
         Self { terms, coupling, offers: vec![EXACT_FULL], gradient: true }
     }
 }
 
-impl Target for Density {
+impl Target for TermDensity {
     fn dim(&self) -> usize {
         self.terms.len()
     }
@@ -108,8 +110,8 @@ fn block(name: &str, size: usize, constraint: Constraint) -> Block {
 }
 
 /// One smooth density for each constraint, and one with all of them.
-fn cases() -> Vec<Transformed<Density>> {
-    let parts: Vec<fn() -> Part> = vec![
+fn cases() -> Vec<Transformed<TermDensity>> {
+    let parts: Vec<fn() -> BlockTerms> = vec![
         || (block("free", 2, Constraint::Free), vec![normal(0.3, 1.5), normal(-1.0, 0.7)]),
         || (block("sd", 2, Constraint::Positive), vec![gamma(3.0, 2.0), gamma(0.7, 0.5)]),
         || (block("above", 1, Constraint::LowerBound(-2.5)), vec![normal(-1.0, 0.8)]),
@@ -123,10 +125,10 @@ fn cases() -> Vec<Transformed<Density>> {
     ];
     let single = parts.iter().map(|part| {
         let (block, terms) = part();
-        Transformed::new(Density::new(terms, 0.05), vec![block]).unwrap()
+        Transformed::new(TermDensity::new(terms, 0.05), vec![block]).unwrap()
     });
     let (blocks, terms): (Vec<_>, Vec<_>) = parts.iter().map(|part| part()).unzip();
-    let all = Transformed::new(Density::new(terms.into_iter().flatten().collect(), 0.01), blocks).unwrap();
+    let all = Transformed::new(TermDensity::new(terms.into_iter().flatten().collect(), 0.01), blocks).unwrap();
     single.chain([all]).collect()
 }
 
@@ -193,7 +195,7 @@ fn log_abs_det(mut m: Vec<Vec<f64>>) -> f64 {
     log_det
 }
 
-fn constrained(target: &Transformed<Density>, z: &[f64]) -> Vec<f64> {
+fn constrained(target: &Transformed<TermDensity>, z: &[f64]) -> Vec<f64> {
     let mut x = vec![0.0; target.target().dim()];
     target.constrain(z, &mut x);
     x
@@ -281,7 +283,7 @@ fn all_paths_agree_and_sums_are_weighted() {
 #[test]
 fn a_diagonal_inner_hessian_is_enough_entry_by_entry() {
     let make = |offers: &[(Curvature, CurvatureShape)]| {
-        let mut density = Density::new(vec![gamma(3.0, 2.0), beta(1.5, 0.8, -1.0, 3.0), normal(0.0, 1.0)], 0.1);
+        let mut density = TermDensity::new(vec![gamma(3.0, 2.0), beta(1.5, 0.8, -1.0, 3.0), normal(0.0, 1.0)], 0.1);
         density.offers = offers.to_vec();
         let ends = Constraint::Interval { low: -1.0, high: 3.0 };
         let blocks = vec![block("a", 1, Constraint::Positive), block("b", 1, ends), block("c", 1, Constraint::Free)];
@@ -307,7 +309,8 @@ fn integral(target: &dyn Target, from: f64, to: f64, step: f64) -> f64 {
 
 #[test]
 fn densities_keep_their_integral() {
-    let single = |term, constraint| Transformed::new(Density::new(vec![term], 0.0), vec![block("x", 1, constraint)]);
+    let single =
+        |term, constraint| Transformed::new(TermDensity::new(vec![term], 0.0), vec![block("x", 1, constraint)]);
     // Gamma(3) / 2^3
     assert_close(integral(&single(gamma(3.0, 2.0), Constraint::Positive).unwrap(), -25.0, 6.0, 0.05), 0.25, 1e-12);
     // (high - low)^6 B(3, 4) = 3^6 / 60
@@ -319,11 +322,11 @@ fn densities_keep_their_integral() {
         assert_close(integral(&single(normal(1.5, 1.0), constraint).unwrap(), -40.0, 4.0, 0.02), half, 1e-10);
     }
     // Gamma(2) Gamma(3) Gamma(4) / Gamma(9)
-    let dirichlet = Density::new([2.0, 3.0, 4.0].map(|a| gamma(a, 0.0)).into(), 0.0);
+    let dirichlet = TermDensity::new([2.0, 3.0, 4.0].map(|a| gamma(a, 0.0)).into(), 0.0);
     let dirichlet = Transformed::new(dirichlet, vec![block("w", 3, Constraint::Simplex)]).unwrap();
     assert_close(integral(&dirichlet, -18.0, 18.0, 0.1), 12.0 / 40320.0, 1e-9);
     // Two standard normals are in order half of the time.
-    let sorted = Density::new(vec![normal(0.0, 1.0), normal(0.0, 1.0)], 0.0);
+    let sorted = TermDensity::new(vec![normal(0.0, 1.0), normal(0.0, 1.0)], 0.0);
     let sorted = Transformed::new(sorted, vec![block("x", 2, Constraint::Ordered)]).unwrap();
     assert_close(integral(&sorted, -26.0, 10.0, 0.05), std::f64::consts::PI, 1e-9);
 }
@@ -365,18 +368,19 @@ fn extreme_coordinates_spoil_no_other_point() {
 fn maps_stay_precise_far_out() {
     let flat = || -> Term { Box::new(|_| [0.0; 3]) };
     let ends = Constraint::Interval { low: 0.0, high: 1.0 };
-    let target = Transformed::new(Density::new(vec![flat()], 0.0), vec![block("p", 1, ends)]).unwrap();
+    let target = Transformed::new(TermDensity::new(vec![flat()], 0.0), vec![block("p", 1, ends)]).unwrap();
     for z in [-600.0_f64, -40.0, 40.0, 600.0] {
         assert_close(value(&target, &[z]), -z.abs(), 1e-14);
     }
     assert_close(constrained(&target, &[-600.0])[0] / (-600.0_f64).exp(), 1.0, 1e-14);
 
     // A density that does not notice an infinite value must not make one look like an ordinary point.
-    let target = Transformed::new(Density::new(vec![flat()], 0.0), vec![block("sd", 1, Constraint::Positive)]).unwrap();
+    let target =
+        Transformed::new(TermDensity::new(vec![flat()], 0.0), vec![block("sd", 1, Constraint::Positive)]).unwrap();
     assert_eq!(value(&target, &[-800.0]), -800.0);
     assert!(value(&target, &[800.0]).is_nan());
 
-    let simplex = Density::new((0..3).map(|_| flat()).collect(), 0.0);
+    let simplex = TermDensity::new((0..3).map(|_| flat()).collect(), 0.0);
     let simplex = Transformed::new(simplex, vec![block("w", 3, Constraint::Simplex)]).unwrap();
     constrained(&simplex, &[0.0, 0.0]).iter().for_each(|x| assert_close(*x, 1.0 / 3.0, 1e-15));
     let x = constrained(&simplex, &[300.0, 200.0]);
@@ -386,83 +390,4 @@ fn maps_stay_precise_far_out() {
     simplex.unconstrain(&x, &mut z).unwrap();
     assert_close(z[0], 300.0, 1e-14);
     assert_close(z[1], 200.0, 1e-14);
-}
-
-#[test]
-fn values_outside_are_errors_that_name_them() {
-    let error = |constraint, x: &[f64]| {
-        let density = Density::new(x.iter().map(|_| normal(0.0, 1.0)).collect(), 0.0);
-        let target = Transformed::new(density, vec![block("v", x.len(), constraint)]).unwrap();
-        target.unconstrain(x, &mut vec![0.0; target.dim()]).unwrap_err().to_string()
-    };
-    assert!(error(Constraint::Free, &[f64::NAN]).contains("`v` is NaN, must be finite"));
-    assert!(error(Constraint::Positive, &[1.0, 0.0]).contains("`v[1]` is 0, must be finite and above 0"));
-    assert!(error(Constraint::Positive, &[f64::INFINITY]).contains("`v` is inf"));
-    assert!(error(Constraint::LowerBound(2.0), &[1.0]).contains("above 2"));
-    assert!(error(Constraint::UpperBound(2.0), &[3.0]).contains("below 2"));
-    assert!(error(Constraint::Interval { low: 0.0, high: 1.0 }, &[0.5, 1.0]).contains("`v[1]` is 1, must be between"));
-    assert!(error(Constraint::Simplex, &[0.5, -0.5, 1.0]).contains("`v[1]` is -0.5"));
-    assert!(error(Constraint::Simplex, &[0.5, 0.6]).contains("`v` must be of sum 1"));
-    assert!(error(Constraint::Ordered, &[0.5, 0.5, 1.0]).contains("`v[1]` is 0.5, must be finite and above the entry"));
-}
-
-#[test]
-fn unusable_blocks_are_errors() {
-    let error = |blocks: Vec<Block>| {
-        let density = Density::new(vec![normal(0.0, 1.0), normal(0.0, 1.0)], 0.0);
-        Transformed::new(density, blocks).err().unwrap().to_string()
-    };
-    let free = |name, size| block(name, size, Constraint::Free);
-    assert!(error(vec![free("a", 3)]).contains("blocks have 3 entries, the target has 2"));
-    assert!(error(vec![free("a", 2), free("b", 0)]).contains("`b`: has no entries"));
-    assert!(error(vec![free("a", 1), free("a", 1)]).contains("same name"));
-    assert!(error(vec![free("a", 1), free("b", usize::MAX)]).contains("too large"));
-    assert!(error(vec![block("a", 2, Constraint::LowerBound(f64::NAN))]).contains("not finite"));
-    for (low, high) in [(1.0, 1.0), (2.0, 1.0), (-1e308, 1e308)] {
-        assert!(error(vec![block("a", 2, Constraint::Interval { low, high })]).contains("no usable width"));
-    }
-    let constant = |name| block(name, 1, Constraint::Simplex);
-    assert!(error(vec![constant("a"), constant("b")]).contains("nothing to infer"));
-}
-
-#[test]
-fn names_and_parameters_are_on_the_constrained_scale() {
-    let density = Density::new((0..4).map(|_| normal(0.0, 1.0)).collect(), 0.0);
-    let blocks = vec![block("sd", 1, Constraint::Positive), block("w", 3, Constraint::Simplex)];
-    let target = Transformed::new(density, blocks).unwrap();
-    assert_eq!(target.parameter_names(), ["sd", "w[0]", "w[1]", "w[2]"]);
-    assert_eq!((target.dim(), target.num_rows()), (3, Some(7)));
-    let mut parameters = [0.0; 4];
-    target.to_parameters(&[2.0_f64.ln(), 0.0, 0.0], &mut parameters);
-    for (parameter, expected) in parameters.iter().zip([2.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]) {
-        assert_close(*parameter, expected, 1e-15);
-    }
-}
-
-#[test]
-fn a_minibatch_reaches_the_target() {
-    let target = &cases()[1];
-    let z = coordinates(target.dim(), 0);
-    let mut log_p = [0.0];
-    let out = EvalOut { log_p: &mut log_p, grad: None, curv: None };
-    let rows = Rows::Subset(&[4, 1, 2]);
-    target.eval(rows, Points::new(&z, target.dim()), out, &mut Scratch::default()).unwrap();
-    assert_close(log_p[0] - value(target, &z), 3.0, 1e-14);
-}
-
-#[test]
-fn what_the_target_lacks_is_not_offered() {
-    let mut density = Density::new(vec![gamma(3.0, 2.0)], 0.0);
-    density.gradient = false;
-    let target = Transformed::new(density, vec![block("x", 1, Constraint::Positive)]).unwrap();
-    assert!(!target.has_gradient());
-    assert!(target.curvatures().is_empty());
-    assert_close(value(&target, &[0.0]), -2.0, 1e-15);
-    let request = |grad: Option<&mut [f64]>, curv: Option<CurvatureSums<'_>>| {
-        let out = EvalOut { log_p: &mut [0.0], grad, curv };
-        target.eval(Rows::All, Points::new(&[0.0], 1), out, &mut Scratch::default())
-    };
-    assert!(request(Some(&mut [0.0]), None).is_err());
-    let (kind, shape) = EXACT_FULL;
-    assert!(request(None, Some(CurvatureSums { kind, shape, weights: &[1.0], sums: &mut [0.0] })).is_err());
 }

@@ -4,7 +4,8 @@
 use natmix::family::{AnyCovariance, Full, Gaussian, Mixture};
 use std::path::PathBuf;
 
-/// A file below the folder that `NATMIX_DATA` names. Not set: nothing, said aloud. Set but missing: a failure.
+/// A file below the folder that `NATMIX_DATA` names; none, with a note on standard error, if that is not set. A missing file
+/// is a failure.
 pub fn data(name: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("NATMIX_DATA") else {
         eprintln!("not checked: NATMIX_DATA is not set, so {name} cannot be read");
@@ -121,7 +122,7 @@ pub fn place(gaussian: &Gaussian, eps: &mut [f64]) {
     }
 }
 
-/// Tensor Gauss-Hermite quadrature under a Gaussian, `n` nodes an axis: points one after the other, and weights.
+/// Tensor Gauss-Hermite quadrature under a Gaussian, `n` nodes per axis: points one after the other, and weights.
 pub fn tensor_quadrature(gaussian: &Gaussian, n: usize) -> (Vec<f64>, Vec<f64>) {
     let (nodes, node_weights) = gauss_hermite(n);
     let d = gaussian.dim();

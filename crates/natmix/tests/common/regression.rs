@@ -24,7 +24,7 @@ pub const PRIOR_SD: f64 = 2.0;
 pub const CORRELATION: f64 = 0.5;
 
 /// A regression with its exact posterior.
-pub struct Regression {
+pub struct ConjugateRegression {
     pub target: Glm,
     pub posterior: Gaussian,
     /// The best diagonal Gaussian: the exact mean, and the diagonal of the exact precision.
@@ -32,7 +32,7 @@ pub struct Regression {
     pub log_evidence: f64,
 }
 
-impl Regression {
+impl ConjugateRegression {
     /// `rows` rows of data; a smaller set is the beginning of a larger one.
     pub fn new(rows: usize) -> Self {
         let truth = normals(DIM, 1);
@@ -88,20 +88,20 @@ impl Regression {
 
     /// Evaluations and seconds until `KL(q || best of its shape)` is first below `goal`; none if the run ends before.
     pub fn run_to_goal(&self, config: Config, goal: f64) -> Option<(u64, f64)> {
-        let mut watch = ToGoal { best: self.best(config.covariance), goal, reached: None };
+        let mut watch = RegressionGoal { best: self.best(config.covariance), goal, reached: None };
         Fit::new(&self.target, config).observe(&mut watch).run().unwrap();
         watch.reached
     }
 }
 
 /// Stops at the goal, and remembers what it took.
-struct ToGoal<'a> {
+struct RegressionGoal<'a> {
     best: &'a Gaussian,
     goal: f64,
     reached: Option<(u64, f64)>,
 }
 
-impl Observer for ToGoal<'_> {
+impl Observer for RegressionGoal<'_> {
     fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
         if it.mixture.components()[0].kl(self.best) < self.goal {
             self.reached = Some((it.evals, it.seconds));

@@ -84,12 +84,12 @@ pub fn kl(q: &Mixture, p: &Mixture) -> f64 {
 }
 
 /// Stops at the goal, and remembers what it took.
-struct ToGoal<'a> {
+struct ThreeModesGoal<'a> {
     target: &'a Mixture,
     reached: Option<u64>,
 }
 
-impl Observer for ToGoal<'_> {
+impl Observer for ThreeModesGoal<'_> {
     fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
         if kl(it.mixture, self.target) < GOAL {
             self.reached = Some(it.evals);
@@ -102,7 +102,7 @@ impl Observer for ToGoal<'_> {
 /// Evaluations until the goal is first reached (none within [`MOST_EVALS`]) and the mixture at the end.
 pub fn run_to_goal(config: Config) -> (Option<u64>, Mixture) {
     let target = target();
-    let mut goal = ToGoal { target: &target, reached: None };
+    let mut goal = ThreeModesGoal { target: &target, reached: None };
     let fitted = Fit::new(&target, config).start(start()).observe(&mut goal).run().unwrap();
     (goal.reached, fitted.state.mixture().clone())
 }

@@ -1,4 +1,4 @@
-//! What settings become: by default, in layers, for every method.
+//! How settings are resolved: by default, in layers, for every method.
 
 use super::*;
 use crate::family::CovarianceKind;
@@ -147,7 +147,7 @@ fn parts_are_refused_where_auto_is_asked_for() {
 }
 
 #[test]
-fn wrong_values_are_told_with_the_right_ones() {
+fn errors_of_wrong_values_list_the_accepted_ones() {
     let message = |json: &str| serde_json::from_str::<Overrides>(json).unwrap_err().to_string();
     assert!(
         message(r#"{"draws": "dice"}"#).contains("unknown variant `dice`, expected auto or one of `independent`, ")

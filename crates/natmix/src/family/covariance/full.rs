@@ -11,7 +11,7 @@ use crate::workspace::Scratch;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// Largest `|S - L L'|` of a saved pair in units of `sqrt(S_ii S_jj)`: far above rounding, far below any other explanation.
+/// Largest `|S - L L'|` of a saved pair in units of `sqrt(S_ii S_jj)`: far above rounding errors, far below any real mismatch.
 const FACTOR_TOLERANCE: f64 = 1e-8;
 
 /// A symmetric positive definite precision, held as itself and as its lower-triangular factor.
@@ -272,7 +272,7 @@ impl Covariance for Full {
         let mut slope = scratch.take_used(d * d);
         linalg::product(&mut spread, false, 1.0, &weighted, Transpose::Yes, y, (d, stride, d));
         linalg::product(&mut slope, false, 1.0, &weighted, Transpose::Yes, gradients, (d, stride, d));
-        // Second moment about the component's own mean, less the identity: what these points have too much.
+        // Second moment of the points about the component's own mean, less the identity that it should be.
         let mut excess = scratch.take_used(d * d);
         for (column, (excess, spread)) in excess.chunks_exact_mut(d).zip(spread.chunks_exact(d)).enumerate() {
             for (row, (excess, spread)) in excess.iter_mut().zip(spread).enumerate() {
@@ -281,7 +281,7 @@ impl Covariance for Full {
             }
         }
         spread.iter_mut().step_by(d + 1).for_each(|x| *x += ridge);
-        // Positive definite by the ridge; should rounding say otherwise, the plain covariance is Stein's estimate.
+        // Positive definite by the ridge; where rounding spoils that, the plain covariance is Stein's estimate.
         if linalg::cholesky(&mut spread, d, &mut scratch.memory).is_ok() {
             linalg::solve_lower(&spread, &mut slope, d, d);
             linalg::solve_lower_transpose(&spread, &mut slope, d, d);
@@ -295,7 +295,7 @@ impl Covariance for Full {
         let mut white = scratch.take_used(d);
         white.copy_from_slice(gradient);
         linalg::solve_lower(&self.factor, &mut white, d, 1);
-        // `spread` and `slope` have done their work.
+        // `spread` and `slope` are not needed any more: reuse their memory.
         linalg::whiten_symmetric(&mut spread, &mut slope, curvature, &self.factor, d);
         let linear: f64 = white.iter().zip(mean_y).map(|(a, b)| a * b).sum();
         let quadratic: f64 = slope.iter().zip(&excess).map(|(a, b)| a * b).sum();

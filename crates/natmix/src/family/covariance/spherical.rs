@@ -1,4 +1,4 @@
-//! One variance for all coordinates: a toy kind for tests, which shows that a kind is one file and one line in the list.
+//! One variance for all coordinates: an example for tests, which shows that a kind is one file and one line in the list.
 
 use super::{AnyCovariance, CentredPoints, Covariance, Diag, InverseRate};
 use crate::rule::{Skipped, StepInfo, finite, move_both};

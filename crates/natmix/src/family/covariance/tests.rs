@@ -11,7 +11,7 @@ use crate::workspace::Scratch;
 
 const D: usize = 3;
 
-/// A number in (-1, 1) that looks random.
+/// A pseudo-random number in (-1, 1).
 fn wave(i: usize) -> f64 {
     (1.7 * i as f64 + 0.3).sin()
 }
@@ -271,7 +271,7 @@ fn what_is_decoded_equals_what_was_encoded() {
 
 /// A kind that no rule, strategy, estimator or file names goes through all of them.
 #[test]
-fn a_further_kind_needs_nothing_but_its_file() {
+fn another_kind_needs_nothing_but_its_file() {
     let truth = Gaussian::new(vec![1.0, -2.0], Spherical::new(2, 4.0).unwrap());
     let target = Mixture::single(truth.clone());
     let base = |method| Config { covariance: CovarianceKind::Spherical, diagnostic_draws: 0, ..Config::new(method) };

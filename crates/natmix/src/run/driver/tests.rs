@@ -6,7 +6,7 @@ use crate::save::bundle::Tensors;
 use crate::strategy::Outcome;
 use serde_json::{Value, json};
 
-/// Prepares once, then evaluates three points per iteration; converges after so many.
+/// Prepares once, then evaluates three points per iteration; converges after a given number.
 #[derive(Debug)]
 struct Scripted {
     mixture: Mixture,
@@ -62,9 +62,9 @@ impl Strategy for Scripted {
     }
 }
 
-/// Notes what it hears; fails or has enough at an iteration.
+/// Records what it is told; fails or stops at a given iteration.
 #[derive(Default)]
-struct Watch {
+struct ScriptedObserver {
     searched: Vec<u64>,
     elbos: Vec<f64>,
     enough_at: Option<u64>,
@@ -73,7 +73,7 @@ struct Watch {
     impatient: bool,
 }
 
-impl Observer for Watch {
+impl Observer for ScriptedObserver {
     fn searching(&mut self, searching: &Searching) -> ControlFlow<()> {
         self.searched.push(searching.evals);
         if self.impatient { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -88,7 +88,13 @@ impl Observer for Watch {
 }
 
 /// Runs from `done` of at most `last` iterations.
-fn run(config: &Config, max_evals: u64, (done, last): (u64, u64), counts: Counts, watch: &mut Watch) -> Ended {
+fn run(
+    config: &Config,
+    max_evals: u64,
+    (done, last): (u64, u64),
+    counts: Counts,
+    watch: &mut ScriptedObserver,
+) -> Ended {
     let target = Mixture::single(Gaussian::isotropic(vec![0.0], 1.0));
     let scratch = ScratchPool::new(1);
     let mut evaluator = of_target(&target, &scratch, Limits { spent: counts.spent, max_evals });
@@ -104,13 +110,13 @@ fn run(config: &Config, max_evals: u64, (done, last): (u64, u64), counts: Counts
     driver.run().unwrap()
 }
 
-fn fresh(config: &Config, max_evals: u64, watch: &mut Watch) -> Ended {
+fn fresh(config: &Config, max_evals: u64, watch: &mut ScriptedObserver) -> Ended {
     run(config, max_evals, (0, 5), Counts::default(), watch)
 }
 
 #[test]
 fn the_strategy_ends_a_run_by_its_own_rule() {
-    let mut watch = Watch::default();
+    let mut watch = ScriptedObserver::default();
     let ended = fresh(&Config::default(), u64::MAX, &mut watch);
     assert_eq!((ended.reason, ended.counts.iteration), (StopReason::Converged, 5));
     assert_eq!(ended.counts.spent, Spent { evals: 6 + 15, dropped: 0 });
@@ -119,7 +125,7 @@ fn the_strategy_ends_a_run_by_its_own_rule() {
 
 #[test]
 fn limits_end_a_run_before_they_are_passed() {
-    let mut watch = Watch::default();
+    let mut watch = ScriptedObserver::default();
     let ended = fresh(&Config::default(), 13, &mut watch);
     assert_eq!((ended.reason, ended.counts.iteration, ended.counts.spent.evals), (StopReason::MaxEvals, 2, 12));
     let ended = fresh(&Config { max_iterations: 3, ..Config::default() }, u64::MAX, &mut watch);
@@ -131,19 +137,20 @@ fn limits_end_a_run_before_they_are_passed() {
 
 #[test]
 fn observers_cancel_and_fail() {
-    let mut watch = Watch { enough_at: Some(2), impatient: true, ..Watch::default() };
+    let mut watch = ScriptedObserver { enough_at: Some(2), impatient: true, ..ScriptedObserver::default() };
     let ended = fresh(&Config::default(), u64::MAX, &mut watch);
     assert_eq!((ended.reason, ended.counts.iteration, ended.counts.spent.evals), (StopReason::Cancelled, 2, 6));
-    let ended = fresh(&Config::default(), u64::MAX, &mut Watch { fails_at: Some(4), ..Watch::default() });
+    let ended =
+        fresh(&Config::default(), u64::MAX, &mut ScriptedObserver { fails_at: Some(4), ..ScriptedObserver::default() });
     assert_eq!((ended.reason, ended.counts.iteration), (StopReason::ObserverFailed, 4));
     assert!(matches!(ended.observer_error, Some(Error::InvalidInput(message)) if message == "full"));
 }
 
 #[test]
 fn a_resumed_run_counts_on() {
-    let mut first = Watch { enough_at: Some(2), ..Watch::default() };
+    let mut first = ScriptedObserver { enough_at: Some(2), ..ScriptedObserver::default() };
     let broken = fresh(&Config::default(), u64::MAX, &mut first);
-    let mut second = Watch::default();
+    let mut second = ScriptedObserver::default();
     let resumed = run(&Config::default(), u64::MAX, (2, 5), broken.counts, &mut second);
     assert_eq!((resumed.reason, resumed.counts.iteration), (StopReason::Converged, 5));
     assert_eq!(resumed.counts.spent.evals, 21);

@@ -21,7 +21,7 @@ pub struct Frame {
     pub mixture: Mixture,
 }
 
-/// Keeps every s-th mixture, and doubles s whenever there are more than it may keep; the first one stays.
+/// Keeps every s-th mixture, and doubles s whenever there would be too many; the first one stays.
 ///
 /// ```
 /// use natmix::family::{Gaussian, Mixture};
@@ -85,7 +85,7 @@ mod tests {
     use crate::family::Gaussian;
     use crate::{Config, Fit, Method, Parts};
 
-    /// Iterations of the frames that stay of a run of 100.
+    /// Iterations of the frames that are kept of a run of 100.
     fn kept(mut film: Film) -> Vec<u64> {
         let target = Mixture::single(Gaussian::isotropic(vec![3.0, 0.0], 1.0));
         // Small steps: it climbs to the end.

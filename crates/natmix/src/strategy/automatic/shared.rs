@@ -11,7 +11,7 @@ use super::moments::{ComponentEstimate, ResidualPoints};
 use super::tuning::Tuning;
 use crate::draws::{DrawPlan, Key, Plan, Radius};
 use crate::error::Error;
-use crate::family::{Block, Mixture};
+use crate::family::{Mixture, MixtureBlock};
 use crate::lanes;
 use crate::target::Points;
 use crate::workspace::ScratchPool;
@@ -142,7 +142,7 @@ impl SharedPoints {
             .enumerate();
         tasks.for_each(|(at, ((((z, (log_p, grad)), log_n), (log_q, log_s)), (residual, grad_residual)))| {
             scratch.with(|scratch| {
-                let block = Block::new(q, Points::new(z, d), true, scratch);
+                let block = MixtureBlock::new(q, Points::new(z, d), true, scratch);
                 let (n, stride) = (log_p.len(), block.stride);
                 let mut sum = scratch.take(stride);
                 let mut most = scratch.take_used(stride);

@@ -10,9 +10,9 @@ use crate::save::parts::Outline;
 use crate::strategy::record::take;
 use crate::target::CurvatureShape;
 
-/// What one component carries along.
+/// What one component carries from one iteration to the next, besides its Gaussian.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Carried {
+pub(crate) struct ComponentState {
     /// KL bound of the trust region.
     pub bound: f64,
     /// Own objective `E_k[b] + log w_k` of the previous iteration; NaN before the first.
@@ -23,7 +23,7 @@ pub(crate) struct Carried {
     pub adam: AdamState,
 }
 
-impl Carried {
+impl ComponentState {
     pub fn new(mixture: &Mixture, settings: &Parts) -> Self {
         let (dim, shape) = (mixture.dim(), mixture.curvature_shape());
         Self {
@@ -49,11 +49,11 @@ fn lens(rule: Rule, shape: CurvatureShape, dim: usize) -> (usize, usize) {
 }
 
 /// Adds what all components carry to `tensors`.
-pub(crate) fn save(carried: &[Carried], rule: Rule, mixture: &Mixture, tensors: &mut Tensors) {
+pub(crate) fn save(carried: &[ComponentState], rule: Rule, mixture: &Mixture, tensors: &mut Tensors) {
     let count = carried.len();
     let (velocity, adam) = lens(rule, mixture.curvature_shape(), mixture.dim());
-    let collect = |part: fn(&Carried) -> &[f64]| carried.iter().flat_map(part).copied().collect::<Vec<f64>>();
-    let each = |part: fn(&Carried) -> f64| carried.iter().map(part).collect::<Vec<f64>>();
+    let collect = |part: fn(&ComponentState) -> &[f64]| carried.iter().flat_map(part).copied().collect::<Vec<f64>>();
+    let each = |part: fn(&ComponentState) -> f64| carried.iter().map(part).collect::<Vec<f64>>();
     tensors.add("bounds", vec![count], each(|carried| carried.bound));
     tensors.add("objectives", vec![count], each(|carried| carried.objective));
     tensors.add("value_tricks", vec![count], each(|carried| carried.trick.value));
@@ -76,7 +76,7 @@ pub(crate) fn add_layout(layout: &mut Layout, rule: Rule, mixture: &Outline) {
 }
 
 /// What [`save`] has added.
-pub(crate) fn load(rule: Rule, mixture: &Outline, tensors: &mut Tensors) -> Result<Vec<Carried>, String> {
+pub(crate) fn load(rule: Rule, mixture: &Outline, tensors: &mut Tensors) -> Result<Vec<ComponentState>, String> {
     let count = mixture.ids.len();
     let (velocity, adam) = lens(rule, mixture.covariance.curvature_shape(), mixture.dim);
     let bounds = take(tensors, "bounds", |x| x.is_finite() && x > 0.0)?;
@@ -87,7 +87,7 @@ pub(crate) fn load(rule: Rule, mixture: &Outline, tensors: &mut Tensors) -> Resu
     let velocities = take(tensors, "velocities", f64::is_finite)?;
     let (first, second) = (take(tensors, "adam_first", f64::is_finite)?, take(tensors, "adam_second", |x| x >= 0.0)?);
     let of = |data: &[f64], k: usize, len: usize| data[k * len..][..len].to_vec();
-    let carried = (0..count).map(|k| Carried {
+    let carried = (0..count).map(|k| ComponentState {
         bound: bounds[k],
         objective: objectives[k],
         trick: Coefficients { value: values[k], grad: grads[k] },

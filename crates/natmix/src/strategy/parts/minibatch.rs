@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::noise::{Noise, Purpose};
 
-/// The order of the rows in the present epoch.
+/// The order of the rows in the current epoch.
 #[derive(Debug)]
 pub(crate) struct Minibatches {
     order: Vec<u32>,

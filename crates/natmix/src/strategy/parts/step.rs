@@ -1,6 +1,6 @@
 //! One component's step: its moments handed to the rule that the settings name.
 
-use super::carried::Carried;
+use super::carried::ComponentState;
 use crate::config::Parts;
 use crate::estimate::Moments;
 use crate::family::Gaussian;
@@ -21,7 +21,7 @@ impl Step<'_> {
     pub fn take(
         self,
         component: &mut Gaussian,
-        carried: &mut Carried,
+        carried: &mut ComponentState,
         moments: &Moments,
         value: &mut f64,
         scratch: &mut Scratch,

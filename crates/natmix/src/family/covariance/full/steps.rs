@@ -25,7 +25,7 @@ pub(super) fn improved(
     if norm.is_finite() && half.iter().all(|x| x.is_finite()) {
         let t = rate(norm);
         // The new precision is (S + U'U)/2 with U = L' + t L^-1 G. Its factor comes from a QR of the stacked
-        // [L'; U]/sqrt 2: factoring the sum would lose what the squares lose.
+        // [L'; U]/sqrt 2: factoring the sum itself would lose digits to the squares.
         let mut stack = scratch.take(2 * d * d);
         let root = std::f64::consts::FRAC_1_SQRT_2;
         for j in 0..d {
