@@ -172,7 +172,7 @@ def test_nan_and_infinity_are_left_out():
 
 
 def test_values_only():
-    with pytest.warns(natmix.NatmixWarning, match="returns values only: gradients are taken numerically, at 5 points"):
+    with pytest.warns(natmix.NatmixWarning, match="returns values only: gradients are computed numerically, with 5 evaluations"):
         numerical = natmix.fit(lambda z: normal(z)[0], dim=2, components=1)
     np.testing.assert_allclose(numerical.means, 1.0, atol=1e-5)
     exact = natmix.fit(normal, dim=2, components=1)
