@@ -117,7 +117,8 @@ class _Bayes(_Estimator):
         self._fit_target(target, components=self.components, tolerance=self.tolerance)
 
     def _predict(self, X: Any) -> dict[str, np.ndarray]:
-        return self.posterior_.predict(self._checked_rows(X), threads=self._threads())
+        rows = self._checked_rows(X)
+        return self.posterior_.predict(rows, threads=self._threads())
 
 
 class _Classes(ClassifierMixin):
