@@ -115,7 +115,7 @@ impl History {
 
     /// Whether a run whose evaluations are spent may pass for converged: at a tolerance as much larger as noise may be.
     pub fn nearly_converged(&self, tolerance: f64) -> bool {
-        self.converged(NOISE * tolerance)
+        self.converged(MAX_NOISE * tolerance)
     }
 
     /// Whether expected gain and its error are below the tolerance: stricter than [`History::converged`], which also accepts
