@@ -28,8 +28,8 @@ fn refused_table(test: &str, model: &str, table: &str, words: &[&str]) {
 fn missing_file() {
     let folder = CommandFolder::new("missing");
     refused(&folder, "fit logistic --data nowhere.csv --outcome y --out fit", &["nowhere.csv", "No such file"]);
-    let said = folder.run("fit logistic --data nowhere.csv --outcome y --out fit").err;
-    assert_eq!(said.matches("No such file").count(), 1, "{said}");
+    let message = folder.run("fit logistic --data nowhere.csv --outcome y --out fit").err;
+    assert_eq!(message.matches("No such file").count(), 1, "{message}");
     refused(&folder, "fit density --spec nowhere.json --out fit", &["nowhere.json", "No such file"]);
     refused(&folder, "fit --config nowhere.toml --out fit", &["nowhere.toml", "No such file"]);
     refused(&folder, "predict --posterior nowhere --data nowhere.csv", &["nowhere", "No such file"]);

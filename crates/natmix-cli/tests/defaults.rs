@@ -37,7 +37,7 @@ fn a_steep_line_through_seven_points() {
     let ones =
         LSD.lines().map(|line| if line.starts_with('x') { format!("one,{line}\n") } else { format!("1,{line}\n") });
     folder.write("ones.csv", ones.collect::<String>());
-    // The intercept's prior is ten times wider than asked for; as a column of ones it is exactly N(0, 100^2).
+    // The intercept's prior is ten times wider than --prior-sd; as a column of ones it is exactly N(0, 100^2).
     let fits = [
         ("asis", "lsd.csv --no-standardize --prior-sd 100"),
         ("ones", "ones.csv --no-standardize --no-intercept --prior-sd 100"),

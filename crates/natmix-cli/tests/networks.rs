@@ -171,8 +171,8 @@ fn bad_input_is_reported_with_its_option() {
         ("--trace-frames 60", "--trace-frames does not apply to mlp"),
     ];
     for (option, words) in unread {
-        let said = error(&format!("{FIT} {option} --out x"));
-        assert!(said.contains(words), "{option}: {said}");
+        let message = error(&format!("{FIT} {option} --out x"));
+        assert!(message.contains(words), "{option}: {message}");
     }
     assert!(error(&format!("{FIT} --epochs 0 --out x")).contains("epochs"));
     assert!(
