@@ -156,7 +156,7 @@ def test_interrupted_training_returns_what_was_reached():
         ({"activation": "gelu"}, {}, "activation must be relu or tanh, not 'gelu'"),
         ({"likelihood": "poisson"}, {}, "likelihood must be one of bernoulli, categorical, gaussian, not 'poisson'"),
         ({"epoch": 3}, {}, "networks have no setting `epoch`"),
-        ({"batch": 61}, {}, "minibatch must be from 1 to the 60 rows there are, not 61"),
+        ({"batch": 61}, {}, "minibatch must be from 1 to 60, the number of rows, not 61"),
         ({}, {"components": "many"}, "components must be auto or a whole number from 0 on, not 'many'"),
         ({"hidden": (80, 80)}, {"method": "von"}, "method must be vogn, ivon or adam, not von, for"),
         ({}, {"method": "magic"}, "method must be one of auto, .*, not 'magic'"),
@@ -177,7 +177,7 @@ def test_a_start_needs_a_method_of_the_engine():
     X, y = rows("bernoulli")
     first = natmix.fit(natmix.models.Mlp(X, y, hidden=(3,), epochs=5))
     network = natmix.models.Mlp(X, y, hidden=(3,))
-    with pytest.raises(ValueError, match="goes with methods of the engine"):
+    with pytest.raises(ValueError, match="works with methods of the engine"):
         natmix.fit(network, start=first)
     later = natmix.fit(network, method="ngvi", rate=0.01, start=first, max_evals=1000, progress=False)
     assert later.components == first.components and (later.means != first.means).any()
