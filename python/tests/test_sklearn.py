@@ -51,7 +51,7 @@ def test_rates_with_exposures_as_weights():
     post = natmix.fit(model, components=1)
     np.testing.assert_allclose(rates.posterior_.means, post.means, atol=1e-6)
     np.testing.assert_allclose(rates.posterior_.covariances, post.covariances, atol=1e-6)
-    with pytest.raises(ValueError, match="is no count"):
+    with pytest.raises(ValueError, match="is not a count"):
         BayesPoissonRegressor().fit(X, -counts - 0.5)
 
 

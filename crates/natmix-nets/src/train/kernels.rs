@@ -1,10 +1,10 @@
-//! What a step does to each weight by itself, many weights at a time.
+//! Elementwise updates of a step, vectorised over weights.
 //!
 //! With `g` and `h` the gradient and the positive curvature of the log likelihood (scaled to all rows), prior precision `l`,
 //! warm-up `c` and curvature rate `b2`:
 //!
 //! ```text
-//! g' = g - c l m            G = h + c (l - S)          (less the mixture's terms, where components overlap)
+//! g' = g - c l m            G = h + c (l - S)          (minus the mixture's terms, where components overlap)
 //! v <- b1 v + (1 - b1) g'
 //! S <- max(S + b2 G, S / 2)                            VOGN
 //! S <- S + b2 G + b2^2 G^2 / (2 S)                     IVON, whose h = -S (w - m) g comes from Stein's identity
@@ -16,28 +16,28 @@
 use super::noise::Stream;
 use pulp::{Arch, Simd, WithSimd};
 
-/// A part of one component: the same weights of each.
+/// Slices of one component's mean, precision and velocity for the same weights.
 pub(crate) struct WeightPart<'a> {
     pub mean: &'a mut [f32],
     pub prec: &'a mut [f32],
     pub velocity: &'a mut [f32],
 }
 
-/// The numbers of a step that are the same for all weights of a layer.
+/// The constants of a step for all weights of a layer.
 #[derive(Clone, Copy)]
 pub(crate) struct NaturalNumbers {
-    /// Step size, the momentum's start corrected.
+    /// Step size with the bias correction of momentum.
     pub rate: f32,
     pub momentum: f32,
     pub curvature_rate: f32,
     pub damping: f32,
     pub prior: f32,
     pub warm_up: f32,
-    /// Whether the curvature came from Stein's identity, and takes the improved step.
+    /// Whether the curvature came from Stein's identity, which uses the improved step.
     pub stein: bool,
 }
 
-/// Derivatives of `log q` less those of the own component, where components overlap.
+/// Derivatives of `log q` minus those of the component itself, where components overlap.
 #[derive(Clone, Copy)]
 pub(crate) struct Overlap<'a> {
     pub grad: &'a [f32],
@@ -46,7 +46,7 @@ pub(crate) struct Overlap<'a> {
 
 macro_rules! vectorised {
     ($name:ident<$life:lifetime>($($field:ident: $kind:ty),*) $body:block) => {{
-        // A type of its own: a closure would be compiled apart, without the vector instructions.
+        // A separate type: a closure would be compiled without the vector instructions.
         struct $name<$life>($($kind),*);
         impl<$life> WithSimd for $name<$life> {
             type Output = ();
@@ -70,7 +70,7 @@ pub(crate) fn draw(w: &mut [f32], mean: &[f32], prec: &[f32], stream: Stream, fi
     });
 }
 
-/// Turns a gradient into Stein's curvature, added to `curvature`.
+/// Adds the curvature from Stein's identity, computed from a gradient, to `curvature`.
 pub(crate) fn add_stein(curvature: &mut [f32], grad: &[f32], w: &[f32], mean: &[f32], prec: &[f32]) {
     vectorised!(Stein<'a>(curvature: &'a mut [f32], grad: &'a [f32], w: &'a [f32], mean: &'a [f32], prec: &'a [f32]) {
         for ((h, g), ((w, m), s)) in curvature.iter_mut().zip(grad).zip(w.iter().zip(mean).zip(prec)) {
@@ -126,17 +126,17 @@ fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: NaturalNumbers)
 /// Adam's settings.
 #[derive(Clone, Copy)]
 pub(crate) struct AdamNumbers {
-    /// Step size, with both corrections of the start.
+    /// Step size with both bias corrections.
     pub rate: f32,
-    /// Share of each weight that a step takes away, apart from the gradient (AdamW).
+    /// Share of each weight that a step subtracts, separate from the gradient (AdamW).
     pub decay: f32,
-    /// Gradients are of the mean over rows.
+    /// Factor that turns gradients into those of the mean over rows.
     pub scale: f32,
-    /// Added to the root of the second moment, corrected alike.
+    /// Added to the root of the second moment, with the same bias correction.
     pub floor: f32,
 }
 
-/// Decay of Adam's moments.
+/// Decay rates of Adam's moments.
 pub(crate) const ADAM: (f32, f32) = (0.9, 0.999);
 
 /// Adam's step, with its moments in `velocity` and `prec`.
