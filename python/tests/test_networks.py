@@ -157,7 +157,7 @@ def test_interrupted_training_returns_what_was_reached():
         ({"likelihood": "poisson"}, {}, "likelihood must be one of bernoulli, categorical, gaussian, not 'poisson'"),
         ({"epoch": 3}, {}, "networks have no setting `epoch`"),
         ({"batch": 61}, {}, "minibatch must be from 1 to 60, the number of rows, not 61"),
-        ({}, {"components": "many"}, "components must be auto or a whole number from 0 on, not 'many'"),
+        ({}, {"components": "many"}, "components must be auto or a non-negative whole number, not 'many'"),
         ({"hidden": (80, 80)}, {"method": "von"}, "method must be vogn, ivon or adam, not von, for"),
         ({}, {"method": "magic"}, "method must be one of auto, .*, not 'magic'"),
         ({"batch": 20}, {"minibatch": 30}, "minibatch is given twice"),
