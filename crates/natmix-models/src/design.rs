@@ -92,7 +92,7 @@ pub struct Design {
     pub offset: Option<Vec<f64>>,
     /// How often each row counts.
     pub weights: Option<Vec<f64>>,
-    /// How the columns were encoded, to be kept with the posterior.
+    /// How the columns were encoded, to be stored with the posterior.
     pub encoding: Encoding,
     /// Warnings about the columns.
     pub warnings: Vec<String>,

@@ -46,7 +46,7 @@ const ROWS_AT_ONCE: usize = 1 << 14;
 const WIDTH: usize = 4;
 
 /// Relative variance of a row's weights below which its k-hat is ignored.
-const EVEN: f64 = 0.02;
+const EQUAL_WEIGHTS_VARIANCE: f64 = 0.02;
 
 /// Result of leave-one-out cross-validation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,7 +76,7 @@ pub struct LooFigures {
 impl LooFigures {
     /// Whether the contribution of the `i`-th of the rows left out can be trusted.
     pub fn trusted(&self, i: usize) -> bool {
-        self.k_hats[i] < self.k_threshold || self.draws as f64 / self.ess[i] - 1.0 <= EVEN
+        self.k_hats[i] < self.k_threshold || self.draws as f64 / self.ess[i] - 1.0 <= EQUAL_WEIGHTS_VARIANCE
     }
 
     /// Number of rows whose k-hat is too large, or could not be computed.
@@ -119,7 +119,7 @@ pub fn loo(model: &Regression, draws: &[f64], base_log_ratios: &[f64], most_term
     }
     let used = usable(base_log_ratios)?;
     let kept: Vec<f64> = used.iter().flat_map(|&s| &draws[s * dim..(s + 1) * dim]).copied().collect();
-    let base = Base::new(used.iter().map(|&s| base_log_ratios[s]).collect());
+    let base = BaseRatios::new(used.iter().map(|&s| base_log_ratios[s]).collect());
     let data = model.data();
     let draws = CoefficientDraws::new(model.kind(), data.features(), &kept)?;
     let left_out: Vec<usize> = spaced(data.rows(), (most_terms / used.len()).max(1)).collect();
@@ -143,7 +143,7 @@ pub fn from_matrix(log_likelihood: &[f64], base_log_ratios: &[f64]) -> Result<Lo
         return Err(Error::InvalidInput(problem));
     }
     let rows = log_likelihood.len() / draws;
-    let base = Base::new(used.iter().map(|&s| base_log_ratios[s]).collect());
+    let base = BaseRatios::new(used.iter().map(|&s| base_log_ratios[s]).collect());
     let mut of_rows = Vec::with_capacity(WIDTH * rows);
     for row in 0..rows {
         let log_lik: Vec<f64> = used.iter().map(|&s| log_likelihood[s * rows + row]).collect();
@@ -163,12 +163,12 @@ fn usable(base_log_ratios: &[f64]) -> Result<Vec<usize>, Error> {
 }
 
 /// `log p - log q` at the draws, and the smoothed weights that turn them into draws of the posterior.
-struct Base {
+struct BaseRatios {
     log_ratios: Vec<f64>,
     psis: Psis,
 }
 
-impl Base {
+impl BaseRatios {
     fn new(log_ratios: Vec<f64>) -> Self {
         Self { psis: smooth(&log_ratios), log_ratios }
     }

@@ -152,7 +152,7 @@ impl Regression {
     }
 
     /// Whether an evaluation over all rows costs no more than one over some: least squares with precomputed sums.
-    pub fn rows_are_free(&self) -> bool {
+    pub fn cost_is_independent_of_rows(&self) -> bool {
         matches!(&self.model, RegressionModel::Linear(model) if model.has_equations())
     }
 

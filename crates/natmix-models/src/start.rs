@@ -14,8 +14,8 @@ const LARGE: usize = 200_000;
 const SAMPLE: usize = 20_000;
 /// Nats of expected gain below which the sample's fit stops: its own error is larger.
 const TOLERANCE: f64 = 1.0;
-/// First bound of the trust region in units of the distance that is expected, and its largest.
-const AHEAD: f64 = 2.0;
+/// Initial trust region as a multiple of the expected distance, and its upper bound.
+const TRUST_PER_DISTANCE: f64 = 2.0;
 const MOST_TRUST: f64 = 1000.0;
 
 /// A starting point and its cost.
@@ -41,7 +41,7 @@ impl SampleStart {
 pub fn from_sample(study: &Study, config: &Config, cancel: &mut Cancel) -> Result<Option<SampleStart>, Error> {
     if study.regression.data().rows() < LARGE
         || config.parts().is_some_and(|parts| parts.minibatch.is_some())
-        || study.regression.rows_are_free()
+        || study.regression.cost_is_independent_of_rows()
     {
         return Ok(None);
     }
@@ -50,7 +50,7 @@ pub fn from_sample(study: &Study, config: &Config, cancel: &mut Cancel) -> Resul
     // The sample's mean is off by its own error, which in units of the posterior's width gives this divergence.
     let share = study.regression.data().rows() as f64 / SAMPLE as f64;
     let distance = 0.5 * share * sample.target().dim() as f64;
-    let trust_region = config.trust_region().max(AHEAD * distance).min(MOST_TRUST);
+    let trust_region = config.trust_region().max(TRUST_PER_DISTANCE * distance).min(MOST_TRUST);
     let fitted = Fit::new(sample.target(), config).observe(cancel).run()?;
     Ok(Some(SampleStart { mixture: fitted.mixture, evals: fitted.evals, trust_region }))
 }

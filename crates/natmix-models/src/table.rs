@@ -184,7 +184,7 @@ where
         values.iter_mut().skip(column).step_by(width).for_each(|value| *value = place[*value as usize]);
         levels.insert(column, names);
     }
-    let origin = Origin { file: path.into(), rows_before: 0, lines_known: reader.one_line_a_row() };
+    let origin = Origin { file: path.into(), rows_before: 0, lines_known: reader.one_line_per_row() };
     Ok(Table { origin, names: reader.names(), rows: reader.rows() as usize, values, levels })
 }
 

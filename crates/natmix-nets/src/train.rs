@@ -172,7 +172,7 @@ impl<'a> Trainer<'a> {
         let rows = &self.order[first..(first + self.config.batch).min(self.order.len())];
         self.batch.gather(self.data, rows, &self.timer);
 
-        let numbers = self.config.step_numbers(self.state.iteration, per_epoch);
+        let numbers = self.config.step_constants(self.state.iteration, per_epoch);
         let Self { network, config, state, work, batch, monitor, panels, .. } = self;
         let (seed, iteration) = (config.seed, state.iteration);
         let plain = config.optimiser == Optimiser::Adam;

@@ -135,7 +135,9 @@ impl NetworkSettings {
             rate: engine.rate.unwrap_or(base.rate),
             schedule: self.schedule.unwrap_or(base.schedule),
             momentum: engine.momentum.unwrap_or(base.momentum),
-            curvature_rate: engine.curvature_rate.unwrap_or(TrainConfig::fading(epochs * rows.div_ceil(batch))),
+            curvature_rate: engine
+                .curvature_rate
+                .unwrap_or(TrainConfig::curvature_rate_for(epochs * rows.div_ceil(batch))),
             damping: engine.damping.unwrap_or(base.damping),
             first_precision: self.first_precision.unwrap_or(base.first_precision),
             prior_precision: match self.prior_precision {

@@ -71,7 +71,7 @@ impl BetaBinomial {
     }
 }
 
-/// `log Gamma(a + n) - log Gamma(a)` and its first two derivatives by `a`.
+/// `log Gamma(a + n) - log Gamma(a)` and its first two derivatives with respect to `a`.
 fn rising(a: f64, n: f64) -> [f64; 3] {
     if n == 0.0 {
         return [0.0; 3];

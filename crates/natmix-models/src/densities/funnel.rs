@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_scales_are_clean() {
+    fn extreme_scales_are_finite_or_have_density_zero() {
         let funnel = Funnel::new(3, 3.0).unwrap();
         for (z, finite) in [
             ([-800.0, 0.0, 0.0], true),

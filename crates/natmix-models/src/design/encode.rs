@@ -39,7 +39,7 @@ impl EncodedRows {
 }
 
 /// Where the values of some columns of the design come from.
-enum Fill {
+enum ColumnFill {
     One,
     Number {
         from: usize,
@@ -75,35 +75,35 @@ impl Encoding {
             let mut at = 0;
             for fill in &fills {
                 match fill {
-                    Fill::One => new[at] = 1.0,
-                    Fill::Number { from, centre, scale } => new[at] = (old[*from] - centre) / scale,
-                    Fill::Levels { from, width, slot } => {
+                    ColumnFill::One => new[at] = 1.0,
+                    ColumnFill::Number { from, centre, scale } => new[at] = (old[*from] - centre) / scale,
+                    ColumnFill::Levels { from, width, slot } => {
                         new[at..at + width].fill(0.0);
                         if let Some(slot) = slot[old[*from] as usize] {
                             new[at + slot] = 1.0;
                         }
                     }
                 }
-                at += if let Fill::Levels { width, .. } = fill { *width } else { 1 };
+                at += if let ColumnFill::Levels { width, .. } = fill { *width } else { 1 };
             }
         })?;
         Ok(EncodedRows { origin: table.origin, rows: table.rows, dim, x, outcome, offset, weights, ignored })
     }
 
-    fn fills(&self, table: &Table) -> Result<Vec<Fill>, DataError> {
+    fn fills(&self, table: &Table) -> Result<Vec<ColumnFill>, DataError> {
         let mut fills = Vec::new();
-        fills.extend(self.intercept.then_some(Fill::One));
+        fills.extend(self.intercept.then_some(ColumnFill::One));
         for feature in &self.features {
             let from = needed(table, &feature.column, "a feature")?;
             fills.push(match &feature.coding {
                 Coding::Number { centre, scale } => {
                     must_be_numbers(table, from)?;
-                    Fill::Number { from, centre: *centre, scale: *scale }
+                    ColumnFill::Number { from, centre: *centre, scale: *scale }
                 }
                 Coding::Levels { levels, first_dropped } => {
                     let slot = level_map(table, from, levels)?.into_iter();
                     let slot = slot.map(|level| level?.checked_sub(usize::from(*first_dropped))).collect();
-                    Fill::Levels { from, width: feature.width(), slot }
+                    ColumnFill::Levels { from, width: feature.width(), slot }
                 }
             });
         }

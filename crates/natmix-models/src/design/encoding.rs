@@ -56,7 +56,7 @@ pub enum Coding {
     Levels {
         /// The levels, sorted.
         levels: Vec<String>,
-        /// Whether the first level has no column, because the intercept stands for it.
+        /// Whether the first level has no column, because the intercept represents it.
         first_dropped: bool,
     },
 }

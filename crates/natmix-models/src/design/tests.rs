@@ -116,7 +116,7 @@ fn offset_exposure_and_weights() {
 }
 
 #[test]
-fn what_cannot_be_encoded_is_said() {
+fn tables_that_cannot_be_encoded_are_errors() {
     let text = message(Design::new(table(&["x", "y"], &[1.0, 0.0]), &options("y")));
     assert!(text.contains("only one row") && text.contains("--no-standardize"), "{text}");
     let text = message(Design::new(mixed(), &options("z")));

@@ -143,7 +143,11 @@ impl Chunks {
             return Err(file.changed(format!("it has {} rows instead of {}", self.reader.rows(), file.rows)));
         }
         Ok((rows > 0).then(|| Table {
-            origin: Origin { file: file.path.clone(), rows_before: before, lines_known: self.reader.one_line_a_row() },
+            origin: Origin {
+                file: file.path.clone(),
+                rows_before: before,
+                lines_known: self.reader.one_line_per_row(),
+            },
             names: file.names.clone(),
             rows,
             values,

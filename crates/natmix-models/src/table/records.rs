@@ -1,6 +1,6 @@
 //! Splits a CSV stream into records, in a buffer of fixed size that grows only for a record longer than itself.
 //!
-//! A record without quotes is handed out as it stands; one with quotes is taken apart here, because only that shows where it
+//! A record without quotes is returned as it is; one with quotes is split into fields here, because only parsing shows where it
 //! ends. A quote opens a quoted field only at the start of the field; elsewhere it is an ordinary character.
 
 use crate::error::DataError;
@@ -15,7 +15,7 @@ const BLOCK: usize = 256 * 1024;
 /// Longest record: a longer one has a quote that is never closed, or the file is not CSV.
 const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
-/// Fields of a record that had quotes, one after the other, without the quotes.
+/// Fields of a record that had quotes, in sequence, without the quotes.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     bytes: Vec<u8>,

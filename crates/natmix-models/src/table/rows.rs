@@ -98,7 +98,7 @@ pub(crate) struct RowReader {
     columns: Vec<TableColumn>,
     width: usize,
     rows: u64,
-    one_line_a_row: bool,
+    one_line_per_row: bool,
     blank: Option<u64>,
     first_missing: Option<FirstMissing>,
 }
@@ -120,7 +120,7 @@ impl RowReader {
             columns,
             width,
             rows: 0,
-            one_line_a_row: true,
+            one_line_per_row: true,
             blank: None,
             first_missing: None,
         })
@@ -147,8 +147,8 @@ impl RowReader {
     }
 
     /// Whether every row r so far started at line r + 1.
-    pub fn one_line_a_row(&self) -> bool {
-        self.one_line_a_row
+    pub fn one_line_per_row(&self) -> bool {
+        self.one_line_per_row
     }
 
     /// Appends the next row; false at the end. A missing value is counted and becomes NaN.
@@ -164,7 +164,7 @@ impl RowReader {
                 return Err(DataError::BlankLine { file: self.file.clone(), line });
             }
             self.rows += 1;
-            self.one_line_a_row &= line == self.rows + 1;
+            self.one_line_per_row &= line == self.rows + 1;
             let place = Place { row: self.rows, line: Some(line) };
             let mut sink = RowSink { out, place, first_missing: &mut self.first_missing };
             let outcome = match &record {

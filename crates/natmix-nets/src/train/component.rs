@@ -4,8 +4,8 @@ use super::super::examples::Examples;
 use super::super::likelihood::{NetworkLikelihood, WeightedOutcomes, logistic};
 use super::super::network::Network;
 use super::super::pass::{Pass, panel_width};
-use super::config::{CurvatureKind, Optimiser, StepNumbers, TrainConfig};
-use super::kernels::{self, NaturalNumbers, Overlap, WeightPart};
+use super::config::{CurvatureKind, Optimiser, StepConstants, TrainConfig};
+use super::kernels::{self, NaturalStepConstants, Overlap, WeightPart};
 use super::noise::{BLOCK, Stream, StreamPurpose};
 use super::panel::WeightPanel;
 use super::timing::{TrainingTimer, TrainingWork};
@@ -123,7 +123,7 @@ impl NetworkComponent {
         work: &ComponentWork,
         batch: &RowBatch,
         scale: f64,
-        numbers: StepNumbers,
+        numbers: StepConstants,
         overlap: Option<Overlap<'_>>,
         panels: &[Mutex<Vec<f32>>],
     ) {
@@ -184,7 +184,7 @@ impl NetworkComponent {
         work: &ComponentWork,
         scale: f64,
         total: f64,
-        numbers: StepNumbers,
+        numbers: StepConstants,
         overlap: Option<Overlap<'_>>,
         adam: bool,
     ) {
@@ -199,7 +199,7 @@ impl NetworkComponent {
         if adam {
             kernels::adam(part, &[g as f32], numbers.adam);
         } else {
-            let natural = NaturalNumbers { prior: 0.0, stein: false, ..numbers.natural };
+            let natural = NaturalStepConstants { prior: 0.0, stein: false, ..numbers.natural };
             let h = 2.0 * total - curvature;
             kernels::natural(part, &[g as f32], &[h as f32], overlap.map(|o| o.part(at, 1)), natural);
         }

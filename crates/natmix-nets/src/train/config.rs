@@ -15,7 +15,7 @@
 
 use super::super::likelihood::NetworkLikelihood;
 use super::super::network::Network;
-use super::kernels::{ADAM, AdamNumbers, NaturalNumbers};
+use super::kernels::{ADAM, AdamConstants, NaturalStepConstants};
 use natmix::Error;
 use serde::{Deserialize, Serialize};
 
@@ -121,19 +121,19 @@ const RATE: f64 = 0.3;
 /// Least number of steps for small data sets, and number of epochs for large ones.
 const FEWEST_STEPS: usize = 4_000;
 const FEWEST_EPOCHS: usize = 20;
-/// Bounds of the batch size, and the largest share of the rows in a batch.
+/// Largest and smallest batch size, and the fewest batches per epoch.
 const BATCH: usize = 128;
 const SMALLEST_BATCH: usize = 10;
-const MOST_OF_ROWS: usize = 10;
+const FEWEST_BATCHES: usize = 10;
 /// Number of times that the first precision decays by a factor e over a run.
-const FADING: f64 = 2.8;
+const DECAY_TIMES: f64 = 2.8;
 /// Largest prior precision by default.
 const MOST_PRIOR: f64 = 40.0;
 
 impl TrainConfig {
     /// Defaults for a network and a number of rows.
     pub fn for_data(network: &Network, rows: usize) -> Self {
-        let batch = BATCH.min(rows / MOST_OF_ROWS).max(SMALLEST_BATCH).min(rows.max(1));
+        let batch = BATCH.min(rows / FEWEST_BATCHES).max(SMALLEST_BATCH).min(rows.max(1));
         let per_epoch = rows.div_ceil(batch).max(1);
         let epochs = FEWEST_EPOCHS.max(FEWEST_STEPS.div_ceil(per_epoch));
         let gain = network.activation().gain();
@@ -150,7 +150,7 @@ impl TrainConfig {
             rate: RATE,
             schedule: Schedule::Cosine,
             momentum: 0.9,
-            curvature_rate: Self::fading(epochs * per_epoch),
+            curvature_rate: Self::curvature_rate_for(epochs * per_epoch),
             damping: 0.0,
             first_precision: rows as f64,
             prior_precision: network.layers().iter().map(|layer| prior(layer.inputs)).collect(),
@@ -164,8 +164,8 @@ impl TrainConfig {
     }
 
     /// The curvature rate at which the first precision decays over the given number of steps.
-    pub fn fading(steps: usize) -> f64 {
-        (FADING / steps as f64).min(0.1)
+    pub fn curvature_rate_for(steps: usize) -> f64 {
+        (DECAY_TIMES / steps as f64).min(0.1)
     }
 
     /// Defaults for plain networks.
@@ -222,7 +222,7 @@ impl TrainConfig {
         Ok(())
     }
 
-    pub(super) fn step_numbers(&self, iteration: u64, per_epoch: u64) -> StepNumbers {
+    pub(super) fn step_constants(&self, iteration: u64, per_epoch: u64) -> StepConstants {
         let total = (self.epochs as u64 * per_epoch).max(1) as f64;
         let (done, count) = (iteration as f64 / total, (iteration + 1).min(1 << 20) as i32);
         let falling = match self.schedule {
@@ -231,8 +231,8 @@ impl TrainConfig {
         };
         let rate = self.rate * falling;
         let root = (1.0 - f64::from(ADAM.1).powi(count)).sqrt();
-        StepNumbers {
-            natural: NaturalNumbers {
+        StepConstants {
+            natural: NaturalStepConstants {
                 rate: (rate / (1.0 - self.momentum.powi(count))) as f32,
                 momentum: self.momentum as f32,
                 curvature_rate: self.curvature_rate as f32,
@@ -241,7 +241,7 @@ impl TrainConfig {
                 warm_up: if done < self.warm_up { (done / self.warm_up) as f32 } else { 1.0 },
                 stein: self.optimiser == Optimiser::Ivon,
             },
-            adam: AdamNumbers {
+            adam: AdamConstants {
                 rate: (rate * root / (1.0 - f64::from(ADAM.0).powi(count))) as f32,
                 decay: (self.weight_decay * falling) as f32,
                 scale: 1.0,
@@ -253,7 +253,7 @@ impl TrainConfig {
 
 /// The constants of one step.
 #[derive(Clone, Copy)]
-pub(super) struct StepNumbers {
-    pub natural: NaturalNumbers,
-    pub adam: AdamNumbers,
+pub(super) struct StepConstants {
+    pub natural: NaturalStepConstants,
+    pub adam: AdamConstants,
 }

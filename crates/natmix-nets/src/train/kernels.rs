@@ -25,7 +25,7 @@ pub(crate) struct WeightPart<'a> {
 
 /// The constants of a step for all weights of a layer.
 #[derive(Clone, Copy)]
-pub(crate) struct NaturalNumbers {
+pub(crate) struct NaturalStepConstants {
     /// Step size with the bias correction of momentum.
     pub rate: f32,
     pub momentum: f32,
@@ -85,13 +85,13 @@ pub(crate) fn natural(
     grad: &[f32],
     curvature: &[f32],
     overlap: Option<Overlap<'_>>,
-    numbers: NaturalNumbers,
+    numbers: NaturalStepConstants,
 ) {
     let WeightPart { mean, prec, velocity } = part;
     if let Some(overlap) = overlap {
         vectorised!(Mixed<'a>(
             mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32],
-            grad: &'a [f32], curvature: &'a [f32], overlap: Overlap<'a>, numbers: NaturalNumbers
+            grad: &'a [f32], curvature: &'a [f32], overlap: Overlap<'a>, numbers: NaturalStepConstants
         ) {
             let weights = mean.iter_mut().zip(prec).zip(velocity).zip(grad.iter().zip(curvature));
             for ((((m, s), v), (g, h)), (q, c)) in weights.zip(overlap.grad.iter().zip(overlap.hess)) {
@@ -102,7 +102,7 @@ pub(crate) fn natural(
     } else {
         vectorised!(Alone<'a>(
             mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32],
-            grad: &'a [f32], curvature: &'a [f32], numbers: NaturalNumbers
+            grad: &'a [f32], curvature: &'a [f32], numbers: NaturalStepConstants
         ) {
             let weights = mean.iter_mut().zip(prec).zip(velocity).zip(grad.iter().zip(curvature));
             for (((m, s), v), (g, h)) in weights {
@@ -113,7 +113,7 @@ pub(crate) fn natural(
 }
 
 #[inline(always)]
-fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: NaturalNumbers) {
+fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: NaturalStepConstants) {
     let g = g - n.warm_up * n.prior * *m;
     let change = h + n.warm_up * (n.prior - *s);
     *v = n.momentum * *v + (1.0 - n.momentum) * g;
@@ -125,7 +125,7 @@ fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: NaturalNumbers)
 
 /// Adam's settings.
 #[derive(Clone, Copy)]
-pub(crate) struct AdamNumbers {
+pub(crate) struct AdamConstants {
     /// Step size with both bias corrections.
     pub rate: f32,
     /// Share of each weight that a step subtracts, separate from the gradient (AdamW).
@@ -140,10 +140,10 @@ pub(crate) struct AdamNumbers {
 pub(crate) const ADAM: (f32, f32) = (0.9, 0.999);
 
 /// Adam's step, with its moments in `velocity` and `prec`.
-pub(crate) fn adam(part: WeightPart<'_>, grad: &[f32], numbers: AdamNumbers) {
+pub(crate) fn adam(part: WeightPart<'_>, grad: &[f32], numbers: AdamConstants) {
     let WeightPart { mean, prec, velocity } = part;
     vectorised!(Adam<'a>(
-        mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32], grad: &'a [f32], numbers: AdamNumbers
+        mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32], grad: &'a [f32], numbers: AdamConstants
     ) {
         for (((m, s), v), g) in mean.iter_mut().zip(prec).zip(velocity).zip(grad) {
             let g = numbers.scale * *g;
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn steps_by_hand() {
-        let numbers = NaturalNumbers {
+        let numbers = NaturalStepConstants {
             rate: 0.5,
             momentum: 0.5,
             curvature_rate: 0.1,
@@ -190,13 +190,13 @@ mod tests {
         // The floor.
         assert_eq!(step(numbers, -1000.0, None)[1], 5.0);
         // The improved step: 10 - 100.8 + 100.8^2 / 20.
-        let improved = step(NaturalNumbers { stein: true, ..numbers }, -1000.0, None)[1];
+        let improved = step(NaturalStepConstants { stein: true, ..numbers }, -1000.0, None)[1];
         assert!((improved - (10.0 - 100.8 + 100.8 * 100.8 / 20.0)).abs() < 1e-3, "{improved}");
         // Terms of the mixture: g' = 6 - 1, G = 12 + 3.
         let overlap = Overlap { grad: &[1.0], hess: &[3.0] };
         assert_eq!(step(numbers, 20.0, Some(overlap)), [1.0 + 0.5 * 4.5 / 12.5, 11.5, 4.5]);
         // Warm-up at zero: no prior, no entropy.
-        assert_eq!(step(NaturalNumbers { warm_up: 0.0, ..numbers }, 20.0, None)[1], 12.0);
+        assert_eq!(step(NaturalStepConstants { warm_up: 0.0, ..numbers }, 20.0, None)[1], 12.0);
     }
 
     #[test]

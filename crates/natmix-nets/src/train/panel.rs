@@ -60,8 +60,8 @@ impl WeightPanel<'_> {
         let size = (self.layer.inputs, self.batch.rows, units);
         self.each_draw(g, h, room, part, first, units, |s, what, out, add, alpha, deltas| {
             let input = match what {
-                What::Gradient => self.input(s, &self.batch.x, &self.work.units),
-                What::Squares => self.input(s, &self.batch.squares, &self.work.squares),
+                Factor::Gradient => self.input(s, &self.batch.x, &self.work.units),
+                Factor::Squares => self.input(s, &self.batch.squares, &self.work.squares),
             };
             self.work.timer.measure(TrainingWork::Products, || input.times(out, add, alpha, deltas, size));
         });
@@ -88,7 +88,7 @@ impl WeightPanel<'_> {
         part: &WeightPart<'_>,
         first: usize,
         units: usize,
-        times: impl Fn(usize, What, &mut [f32], bool, f32, &[f32]),
+        times: impl Fn(usize, Factor, &mut [f32], bool, f32, &[f32]),
     ) {
         let (draws, rows) = (self.config.draws, self.batch.rows);
         let alpha = (self.scale / draws as f64) as f32;
@@ -103,26 +103,27 @@ impl WeightPanel<'_> {
             let scaled = self.work.timer.measure(TrainingWork::Squares, || self.scaled(deltas, room, s));
             match self.config.optimiser {
                 Optimiser::Ivon => {
-                    times(s, What::Gradient, one, false, alpha, scaled);
+                    times(s, Factor::Gradient, one, false, alpha, scaled);
                     g.iter_mut().zip(one.iter()).for_each(|(g, one)| *g += *one);
                     let n = self.work.samples.len() / draws;
                     let w = &self.work.samples[s * n + first..s * n + first + g.len()];
                     kernels::add_stein(h, one, w, part.mean, part.prec);
                 }
                 Optimiser::Vogn => {
-                    times(s, What::Gradient, g, s > 0, alpha, scaled);
+                    times(s, Factor::Gradient, g, s > 0, alpha, scaled);
                     let squared = &mut room[..units * rows];
                     self.work.timer.measure(TrainingWork::Squares, || kernels::square(squared, deltas));
-                    times(s, What::Squares, h, s > 0, alpha, squared);
+                    times(s, Factor::Squares, h, s > 0, alpha, squared);
                 }
-                Optimiser::Adam => times(s, What::Gradient, g, s > 0, alpha, scaled),
+                Optimiser::Adam => times(s, Factor::Gradient, g, s > 0, alpha, scaled),
             }
         }
     }
 }
 
+/// What is multiplied: inputs by derivatives, or the squares of both.
 #[derive(Clone, Copy)]
-enum What {
+enum Factor {
     Gradient,
     Squares,
 }

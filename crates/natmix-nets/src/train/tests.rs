@@ -60,7 +60,7 @@ fn a_step_uses_the_target_s_derivatives() {
             component.prec.fill(1e-3);
             work.evaluate(&network, &component, &config, &batch);
             let panels = [Mutex::new(vec![0.0; 100_000])];
-            component.step(&network, &config, &work, &batch, 1.0, config.step_numbers(0, 1), None, &panels);
+            component.step(&network, &config, &work, &batch, 1.0, config.step_constants(0, 1), None, &panels);
 
             let x = data.x().iter().map(|x| f64::from(*x)).collect();
             let y = data.outcome().iter().map(|y| f64::from(*y)).collect();
@@ -162,7 +162,7 @@ fn bits_do_not_depend_on_threads_or_on_a_pause() {
 
 /// Two equal components act as one: every responsibility is one half and the terms vanish.
 #[test]
-fn overlapping_components_feel_each_other() {
+fn overlapping_components_share_terms() {
     let network = network(NetworkLikelihood::Bernoulli);
     let config = TrainConfig { components: 2, batch: 10, draws: 1, ..TrainConfig::for_data(&network, 20) };
     let first = NetworkComponent::start(&network, &config, 0);
