@@ -12,7 +12,7 @@ struct NamedTarget {
     map: fn(&[f64], &mut [f64]),
 }
 
-impl Target for Named {
+impl Target for NamedTarget {
     fn dim(&self) -> usize {
         self.dim
     }
@@ -105,7 +105,7 @@ fn the_coordinates_that_move_most_are_shown() {
         |z: &[f64], out: &mut [f64]| out.iter_mut().zip(z).for_each(|(out, z)| *out = z.exp()),
         |z: &[f64], out: &mut [f64]| out.copy_from_slice(&[z[0] * z[1], z[1] * z[2], z[2]]),
     ] {
-        let bent = Named { map, ..plain };
+        let bent = NamedTarget { map, ..plain };
         let formation = Formation::new(&bent, &[], &frame(2, mixture(0.0)), None, 10);
         assert!(formation.fitted_scale);
         assert_eq!(formation.moments[0].means[0], still.moments[0].means[0]);
