@@ -74,9 +74,9 @@ impl FitJob<'_> {
         self.run_in(None, false, prepared)
     }
 
-    /// Fits into the folder that the settings name: writes the trace and checkpoints while it runs, and the record at its
-    /// end. With `resume`, continues an interrupted or killed run. Earlier files in the folder stay until all new ones are
-    /// complete.
+    /// Fits into the folder that the settings name: writes the trace and checkpoints while it runs, and the record at
+    /// its end. With `resume`, continues an interrupted or killed run. Earlier files in the folder stay until all new
+    /// ones are complete.
     pub fn run_into_folder(self, resume: bool) -> Result<FitRecord, Error> {
         let (problem, settings) = (self.problem, self.settings);
         // The checkpoint of a killed run stays until this run has passed it.

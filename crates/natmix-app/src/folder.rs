@@ -16,8 +16,8 @@ pub struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Opens `dir`, with new files kept under `stage` until they are complete. What an earlier, killed run left there is
-    /// removed unless `keep`.
+    /// Opens `dir`, with new files kept under `stage` until they are complete. What an earlier, killed run left there
+    /// is removed unless `keep`.
     pub fn open(dir: &Path, stage: &str, keep: bool) -> Result<Self, Error> {
         let created = !dir.exists();
         let stage = dir.join(stage);

@@ -1,5 +1,5 @@
-//! Predictive measures of a regression: scores, leave-one-out cross-validation, log likelihoods. All in the outcome's own
-//! units.
+//! Predictive measures of a regression: scores, leave-one-out cross-validation, log likelihoods. All in the outcome's
+//! own units.
 
 use natmix::Error;
 use natmix::diagnose::weigh_draws;

@@ -1,5 +1,5 @@
-//! What is fitted: an analytic density, a regression or a network with its data, or an external function. Read and checked
-//! before anything is written.
+//! What is fitted: an analytic density, a regression or a network with its data, or an external function. Read and
+//! checked before anything is written.
 
 use crate::memory;
 use crate::networks::data::NetworkData;

@@ -144,8 +144,8 @@ natmix::overlay! {
         /// Start from the posterior of an earlier fit
         #[cfg_attr(feature = "clap", arg(long, value_name = "DIR", help_heading = "Run"))]
         pub init_posterior: PathBuf,
-        /// Save up to N snapshots of the mixture, 2 to 500, in frames.json, and show in report.html how it formed, with a
-        /// slider; does not change results; 60 make a smooth animation [default: none]
+        /// Save up to N snapshots of the mixture, 2 to 500, in frames.json, and show in report.html how it formed, with
+        /// a slider; does not change results; 60 make a smooth animation [default: none]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Output"))]
         pub trace_frames: usize,
     }

@@ -50,7 +50,8 @@ pub enum Command {
     /// Write the HTML report again, from the files of a fit
     #[command(after_help = "Example:\n  natmix report fit")]
     Report(ReportArgs),
-    /// Benchmark the automatic method on targets with known answers; some need tables in the folder given by NATMIX_DATA
+    /// Benchmark the automatic method on targets with known answers; some need tables in the folder given by
+    /// NATMIX_DATA
     #[command(after_help = "Example:\n  natmix bench --targets gmm20,star --seeds 3")]
     Bench(BenchArgs),
     /// List every method, draw plan, estimator and rule, one line each
@@ -93,8 +94,8 @@ pub struct BenchArgs {
     /// Number of seeds; seeds 1 to N are used
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
-    /// Also fit with other values of a constant of the automatic method, and show the effect; `all` tries each constant in
-    /// turn at half and at twice its value
+    /// Also fit with other values of a constant of the automatic method, and show the effect; `all` tries each constant
+    /// in turn at half and at twice its value
     #[arg(long, value_name = "NAME=A,...|all")]
     pub vary: Vec<String>,
     /// Number of threads; never changes a result [default: one per core]

@@ -8,7 +8,8 @@ use natmix_nets::train::Optimiser;
 use natmix_nets::training::EpochRow;
 use std::time::Duration;
 
-/// Shows the progress of a fit: ELBO, components, evaluations per second and time; for networks in training, their epochs.
+/// Shows the progress of a fit: ELBO, components, evaluations per second and time; for networks in training, their
+/// epochs.
 pub struct Bar {
     bar: ProgressBar,
     quiet: bool,

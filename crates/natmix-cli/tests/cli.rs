@@ -265,7 +265,8 @@ fn separated_classes_are_reported_not_refused() {
     assert!(number(&folder.report("fit"), "/parameters/1/mean").is_finite());
 }
 
-/// Fits one Gaussian to a published posterior; arguments are the reference ELBO, its tolerance and the most evaluations.
+/// Fits one Gaussian to a published posterior; arguments are the reference ELBO, its tolerance and the most
+/// evaluations.
 fn published(name: &str, elbo: f64, within: f64, evals: f64, codes: &[i32]) {
     let Some(file) = data_file(&format!("targets/{name}_design.csv")) else { return };
     let folder = CommandFolder::new(name);

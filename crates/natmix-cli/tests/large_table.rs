@@ -33,8 +33,8 @@ fn write_table(file: File) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Waits for the end, and returns the peak memory in kilobytes and the CPU time in seconds: wall-clock time says little on
-/// a shared machine.
+/// Waits for the end, and returns the peak memory in kilobytes and the CPU time in seconds: wall-clock time says little
+/// on a shared machine.
 fn watch(child: &Child) -> (u64, f64) {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", child.id())).unwrap_or_default();
     let (mut most, mut ticks) = (0, 0);

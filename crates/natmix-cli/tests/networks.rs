@@ -129,7 +129,8 @@ fn images_and_out_of_distribution_images() {
     assert!(rows.is_empty() && String::from_utf8(folder.read("p.csv")).unwrap().lines().count() == 51);
 }
 
-/// The names of so many weights would not fit into the file's header: the posterior is saved without them, and still usable.
+/// The names of so many weights would not fit into the file's header: the posterior is saved without them, and still
+/// usable.
 #[test]
 fn large_networks_are_saved() {
     let folder = CommandFolder::new("net-large");

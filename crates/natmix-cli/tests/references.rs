@@ -1,4 +1,5 @@
-//! Poisson and softmax regressions against posteriors that were sampled without natmix, see `testdata/make_references.py`.
+//! Poisson and softmax regressions against posteriors that were sampled without natmix, see
+//! `testdata/make_references.py`.
 
 mod common;
 
@@ -8,10 +9,10 @@ use serde_json::Value;
 /// Draws behind the means and standard deviations of a report.
 const DRAWS: f64 = 4000.0;
 
-/// Means and standard deviations agree within four standard errors, combining those of the reference and of the report's own
-/// draws: a fifteenth of a posterior sd for means, a twentieth for sds. Four, because some forty
-/// numbers are compared: in one of ten runs, one of them is beyond three. The evidence agrees within three of its own
-/// errors. Default settings, with the few components that the automatic method needs for these posteriors.
+/// Means and standard deviations agree within four standard errors, combining those of the reference and of the
+/// report's own draws: a fifteenth of a posterior sd for means, a twentieth for sds. Four, because some forty numbers
+/// are compared: in one of ten runs, one of them is beyond three. The evidence agrees within three of its own errors.
+/// Default settings, with the few components that the automatic method needs for these posteriors.
 #[test]
 fn posteriors_agree_with_those_of_other_samplers() {
     let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");

@@ -6,7 +6,8 @@ use common::{CommandFolder, TableNoise, number};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// A table with every kind of column: numbers, a category, offset, exposure and weights, and an outcome for every model.
+/// A table with every kind of column: numbers, a category, offset, exposure and weights, and an outcome for every
+/// model.
 fn table(rows: usize) -> String {
     let mut noise = TableNoise(3);
     let mut text = String::from("a,b,town,shift,time,often,yes,real,count,class\n");
@@ -99,8 +100,8 @@ fn a_streamed_fit_resumes_with_rows_in_memory_or_on_disk() {
     assert!(!folder.names().iter().any(|name| name.contains("rows")), "{:?}", folder.names());
 }
 
-/// A large table is fitted from the posterior of some of its rows: the few remaining iterations are those that the stopping
-/// rule needs to detect convergence.
+/// A large table is fitted from the posterior of some of its rows: the few remaining iterations are those that the
+/// stopping rule needs to detect convergence.
 #[test]
 fn a_large_table_starts_from_a_sample() {
     let folder = CommandFolder::new("stream-sample");

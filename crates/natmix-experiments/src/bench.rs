@@ -1,8 +1,8 @@
 //! `natmix bench`: the automatic method against reference ELBOs, for every seed.
 //!
-//! A row is a fit with default settings and a budget of evaluations. Its ELBO is then measured with further draws that do
-//! not count towards the budget, and a mode counts as found when the components nearest to it, in the mode's own metric, hold between
-//! half and twice its weight.
+//! A row is a fit with default settings and a budget of evaluations. Its ELBO is then measured with further draws that
+//! do not count towards the budget, and a mode counts as found when the components nearest to it, in the mode's own
+//! metric, hold between half and twice its weight.
 
 mod reach;
 mod rows;
@@ -133,7 +133,8 @@ impl LoadedRow {
         Ok(Self { row, settings, problem, modes: true_modes(row.target)? })
     }
 
-    /// One fit with its ELBO from `draws` further draws, its mixture, and the peak memory of the whole process while fitting.
+    /// One fit with its ELBO from `draws` further draws, its mixture, and the peak memory of the whole process while
+    /// fitting.
     fn fit(&self, seed: u64, threads: usize, tuning: &Tuning, draws: usize) -> Result<(SeedRun, Mixture, Option<u64>)> {
         let target = self.problem.target()?;
         let mut config = self.settings.config(&self.problem.about()?)?;

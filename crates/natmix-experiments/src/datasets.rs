@@ -36,8 +36,8 @@ pub fn blobs(seed: u64) -> Observations {
     table(x, class)
 }
 
-/// 100 points in four round blobs of standard deviation 1 at the corners of a square, 25 each; opposite corners belong to the
-/// same class, so that no line separates the classes.
+/// 100 points in four round blobs of standard deviation 1 at the corners of a square, 25 each; opposite corners belong
+/// to the same class, so that no line separates the classes.
 pub fn crossed(seed: u64) -> Observations {
     let mut normals = Normals::new(seed);
     let (mut x, mut class) = (Vec::new(), Vec::new());

@@ -73,7 +73,8 @@ struct DemoSet {
 
 /// Runs the demo, writes its page into the folder `out`, and returns the table for the terminal.
 ///
-/// `paper` uses the settings of the draft: 500 epochs of minibatches of 10, 100 draws, no components fitted alone first.
+/// `paper` uses the settings of the draft: 500 epochs of minibatches of 10, 100 draws, no components fitted alone
+/// first.
 pub fn run(out: &Path, seed: u64, quiet: bool, paper: bool) -> Result<String> {
     let begin = Instant::now();
     let figures = out.join("figures");
@@ -110,8 +111,8 @@ impl DemoSet {
         Self { name, title, about, rows, test_rows: 0, fits: Vec::new(), methods: Vec::new(), train, grid }
     }
 
-    /// Fits as many components alone as the largest mixture has; the best K of them together are the start of the mixture
-    /// of K. So K = 1 is the best of all starts, and what a mixture gains over it is not due to a lucky start.
+    /// Fits as many components alone as the largest mixture has; the best K of them together are the start of the
+    /// mixture of K. So K = 1 is the best of all starts, and what a mixture gains over it is not due to a lucky start.
     fn fit_all(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
         self.test_rows = test.rows();
         let network = Network::new(2, &[HIDDEN], Activation::Relu, NetworkLikelihood::Bernoulli)?;
@@ -189,8 +190,8 @@ impl DemoSet {
     }
 }
 
-/// Runs `work` for 0 to `count`, as many at a time as there are cores: a single small component gains little from several
-/// threads.
+/// Runs `work` for 0 to `count`, as many at a time as there are cores: a single small component gains little from
+/// several threads.
 fn run_in_parallel<T: Send>(count: u64, work: impl Fn(u64) -> Result<T> + Sync) -> Result<Vec<T>> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count as usize);
     let next = AtomicU64::new(0);

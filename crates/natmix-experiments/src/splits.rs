@@ -1,7 +1,7 @@
 //! Regression data sets with fixed splits into training and test rows, as the UCI experiments use them.
 //!
-//! A folder holds `data.txt.gz` (numbers, one row per line), `index_train.txt.gz` and `index_test.txt.gz` (one split per line, rows
-//! counted from zero) and `meta.json`, which says what the columns are.
+//! A folder holds `data.txt.gz` (numbers, one row per line), `index_train.txt.gz` and `index_test.txt.gz` (one split
+//! per line, rows counted from zero) and `meta.json`, which says what the columns are.
 
 use natmix_models::DataError;
 use natmix_models::source::{DataSource, read_error};

@@ -1,7 +1,7 @@
 //! A picture as a list of marks on a plane, independent of its output format.
 //!
-//! [`svg`] writes a scene for the page (colours are variables of the page) or as a separate file, [`png`] paints the same
-//! marks. Coordinates are pixels from the top left corner. All three take their colours from one table, [`TONES`].
+//! [`svg`] writes a scene for the page (colours are variables of the page) or as a separate file, [`png`] paints the
+//! same marks. Coordinates are pixels from the top left corner. All three take their colours from one table, [`TONES`].
 
 pub mod axis;
 pub mod contour;

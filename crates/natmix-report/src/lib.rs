@@ -1,7 +1,7 @@
 //! Pictures and the page of a fit, from its report, trace and draws.
 //!
-//! The plain types that a page is made from ([`Report`], [`Draws`], [`Formation`](formation::Formation)) are the input of this package
-//! and therefore defined here: packages that fit fill them in, and drawing does not depend on fitting.
+//! The plain types that a page is made from ([`Report`], [`Draws`], [`Formation`](formation::Formation)) are the input
+//! of this package and therefore defined here: packages that fit fill them in, and drawing does not depend on fitting.
 #![forbid(unsafe_code)]
 
 pub mod figure;

@@ -1,4 +1,5 @@
-//! Formats numbers for display: as many digits as their error allows, a true minus sign, powers of ten instead of many zeros.
+//! Formats numbers for display: as many digits as their error allows, a true minus sign, powers of ten instead of many
+//! zeros.
 
 /// Shown in place of an unknown number.
 pub const UNKNOWN: &str = "–";

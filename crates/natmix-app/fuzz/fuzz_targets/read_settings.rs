@@ -1,5 +1,5 @@
-//! Arbitrary text is either refused or parsed into settings that survive writing and reading, and that resolve to an engine
-//! configuration or to an error.
+//! Arbitrary text is either refused or parsed into settings that survive writing and reading, and that resolve to an
+//! engine configuration or to an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

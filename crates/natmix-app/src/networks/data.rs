@@ -19,7 +19,8 @@ const FOR_TABLES: &[usize] = &[50];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkInput {
-    /// Images of one size; pixels from 0 to 1, then centred and scaled by the training set's mean and standard deviation.
+    /// Images of one size; pixels from 0 to 1, then centred and scaled by the training set's mean and standard
+    /// deviation.
     Images {
         /// Rows of pixels.
         height: usize,
@@ -133,7 +134,8 @@ impl NetworkData {
             outcome: Some(outcome.clone()),
             standardize: settings.standardize(),
             standardize_outcome: settings.standardize() && likelihood == OutcomeLikelihood::Gaussian,
-            // Units have biases of their own, so the intercept is dropped again below; it allows features to be centred.
+            // Units have biases of their own, so the intercept is dropped again below; it allows features to be
+            // centred.
             intercept: true,
             ..DesignOptions::default()
         };

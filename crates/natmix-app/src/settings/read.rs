@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 use std::collections::BTreeMap;
 
-/// The value of a name in a file: a plain value, or the table of network settings. Records hold `null` where nothing was set.
+/// The value of a name in a file: a plain value, or the table of network settings. Records hold `null` where nothing
+/// was set.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Entry {
@@ -76,7 +77,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Version 0.1 wrote its defaults into every file and record: the user did not choose them, so they are left unset here.
+    /// Version 0.1 wrote its defaults into every file and record: the user did not choose them, so they are left unset
+    /// here.
     fn without_old_defaults(mut self) -> Self {
         let Self { fit, engine, .. } = &mut self;
         let all_there = fit.method.is_some() && engine.components.is_some() && engine.covariance.is_some();

@@ -50,8 +50,8 @@ pub fn found(modes: &Mixture, q: &Mixture) -> usize {
     near.iter().zip(modes.weights()).filter(|(near, weight)| (0.5 * weight..=2.0 * weight).contains(*near)).count()
 }
 
-/// `log Z` of a two-dimensional density, by the trapezoidal rule around a mixture that covers it: for a smooth density that
-/// vanishes at the border its error falls faster than any power of the step.
+/// `log Z` of a two-dimensional density, by the trapezoidal rule around a mixture that covers it: for a smooth density
+/// that vanishes at the border its error falls faster than any power of the step.
 pub fn quadrature(target: &dyn Target, around: &Mixture) -> Result<Option<f64>> {
     if target.dim() != 2 {
         return Ok(None);

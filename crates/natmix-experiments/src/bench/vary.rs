@@ -1,7 +1,7 @@
 //! `natmix bench --vary`: effects of the constants of the automatic method, one at a time.
 //!
-//! Every row and seed is fitted at the defaults and with each value. Fits run in parallel, one thread each: results do not
-//! depend on threads.
+//! Every row and seed is fitted at the defaults and with each value. Fits run in parallel, one thread each: results do
+//! not depend on threads.
 
 use super::{BenchOptions, LoadedRow, PrintLine, SeedRun, chosen};
 use anyhow::{Context, Result, bail};
@@ -256,8 +256,8 @@ fn short(value: f64) -> String {
     }
 }
 
-/// One table of all constants: the worst change over the rows at half and at twice the value, the ratio of evaluations, and
-/// rows that no longer pass on all seeds.
+/// One table of all constants: the worst change over the rows at half and at twice the value, the ratio of evaluations,
+/// and rows that no longer pass on all seeds.
 fn by_constant(varied: &[Varied]) -> String {
     let default = &varied[0];
     let names = ["constant", "value", "worst change", "evaluations", "effect", "rows that no longer pass"];

@@ -1,7 +1,7 @@
 //! Measures of a fitted network, and its predictions on a grid.
 //!
-//! Component `k` predicts `p_k(x)`, its average over draws of its own, and the mixture `p(x) = sum_k w_k p_k(x)`. With `H` the
-//! entropy of a Bernoulli variable, components differ at `x` by their Jensen-Shannon divergence
+//! Component `k` predicts `p_k(x)`, its average over draws of its own, and the mixture `p(x) = sum_k w_k p_k(x)`. With
+//! `H` the entropy of a Bernoulli variable, components differ at `x` by their Jensen-Shannon divergence
 //! `H(p) - sum_k w_k H(p_k)`: zero where all agree, at most `log 2`.
 
 use anyhow::{Context, Result, bail};
@@ -69,7 +69,8 @@ pub struct Measured {
     pub test_log_likelihood: f64,
     /// The same for the best single component.
     pub best_component: f64,
-    /// Smallest distance between two components' means, in standard deviations of the wider one; zero for one component.
+    /// Smallest distance between two components' means, in standard deviations of the wider one; zero for one
+    /// component.
     pub distance: f64,
     /// Most nats of ELBO that K copies of one function with permuted hidden units can gain: log K.
     pub symmetry: f64,

@@ -55,7 +55,8 @@ pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<MethodRow>> {
                     Method::Von | Method::Vogn => 20,
                     _ => POINTS,
                 },
-                // Small steps: with larger ones the precision of a 41-dimensional Gaussian soon stops being positive definite.
+                // Small steps: with larger ones the precision of a 41-dimensional Gaussian soon stops being positive
+                // definite.
                 rate: match method {
                     Method::Von | Method::Ngvi | Method::MixtureDraws => 0.03,
                     _ => parts.rate,

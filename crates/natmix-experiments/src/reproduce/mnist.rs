@@ -1,4 +1,5 @@
-//! `natmix reproduce mnist`: test accuracy and log likelihood against iteration, calibration and out-of-distribution detection.
+//! `natmix reproduce mnist`: test accuracy and log likelihood against iteration, calibration and out-of-distribution
+//! detection.
 
 use super::page::{Page, PageTable};
 use super::{ReproduceOptions, curves, data, mean_with_error};
@@ -21,8 +22,8 @@ const DRAWS: usize = 50;
 const CURVE_DRAWS: usize = 5;
 /// Weight decay of tuned plain networks, per step.
 const WEIGHT_DECAY: f64 = 1e-4;
-/// Rate of mixtures under the draft's settings, which do not state one: steps are divided by the precision, and once that has
-/// forgotten its initial value, larger rates (0.03 and more) diverge.
+/// Rate of mixtures under the draft's settings, which do not state one: steps are divided by the precision, and once
+/// that has forgotten its initial value, larger rates (0.03 and more) diverge.
 const PAPER_RATE: f64 = 0.01;
 /// Plain networks in an ensemble.
 const ENSEMBLE: usize = 5;

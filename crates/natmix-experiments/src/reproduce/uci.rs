@@ -1,5 +1,5 @@
-//! `natmix reproduce uci`: regression networks with one hidden layer of 50 units on eight data sets, with hyper-parameters chosen
-//! within each training set.
+//! `natmix reproduce uci`: regression networks with one hidden layer of 50 units on eight data sets, with
+//! hyper-parameters chosen within each training set.
 
 use super::page::{Page, PageTable};
 use super::{ReproduceOptions, data, full, mean_with_error};
@@ -33,8 +33,8 @@ const DRAWS: usize = 20;
 const STEPS: usize = 20_000;
 /// Share of the training rows used for validation.
 const VALIDATION: f64 = 0.2;
-/// Candidates for the initial precision, in units of the number of rows, and for the prior precision. Steps grow with the
-/// square root of the former.
+/// Candidates for the initial precision, in units of the number of rows, and for the prior precision. Steps grow with
+/// the square root of the former.
 const FIRST: [f64; 4] = [1.0, 10.0, 100.0, 1000.0];
 const PRIOR: [f64; 3] = [1.0, 5.0, 25.0];
 

@@ -2,8 +2,8 @@
 
 use super::Point;
 
-/// The contour at height `level`, as short segments in fractions of the square; `heights` has `side` points per side, in
-/// rows of y.
+/// The contour at height `level`, as short segments in fractions of the square; `heights` has `side` points per side,
+/// in rows of y.
 pub fn contour(heights: &[f64], side: usize, level: f64) -> Vec<[Point; 2]> {
     let scale = 1.0 / (side - 1) as f64;
     let mut pieces = Vec::new();

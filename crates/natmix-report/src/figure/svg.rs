@@ -1,7 +1,8 @@
 //! Writes a scene as SVG: inside the page, where colours are variables of the page, or as a separate file.
 //!
 //! Colours are classes, not attributes: `f-NAME` fills and `k-NAME` strokes. So the same markup follows the light
-//! or dark theme of the page, and a separate file carries both and shows the light one in programs without media queries.
+//! or dark theme of the page, and a separate file carries both and shows the light one in programs without media
+//! queries.
 
 use std::fmt::Write;
 

@@ -1,6 +1,7 @@
 //! A kernel density estimate from draws that keeps separate modes separate.
 //!
-//! Kernel estimate on a grid, `f(x) = 1/n sum_i N(x; x_i, h_{c(i)}^2)`, where `c(i)` is the component that draw `i` came from and
+//! Kernel estimate on a grid, `f(x) = 1/n sum_i N(x; x_i, h_{c(i)}^2)`, where `c(i)` is the component that draw `i`
+//! came from and
 //! `h_c = 1.06 s_c n_c^(-1/5)` with `s_c` the spread within that component. A single width for all draws would
 //! follow the distance between the modes and oversmooth them.
 
@@ -42,8 +43,8 @@ impl MarginalDensity {
             return Some(Self::spike(quantiles, widths));
         }
         let mut curve = DensityCurve::new(&groups, &widths, (lo, hi));
-        // Where components overlap, their kernels are too narrow for the draws as a whole: widen while that only removes
-        // peaks that are noise.
+        // Where components overlap, their kernels are too narrow for the draws as a whole: widen while that only
+        // removes peaks that are noise.
         for _ in 0..6 {
             if curve.modes.len() == curve.peaks {
                 break;
@@ -137,8 +138,8 @@ fn kernel_widths(groups: &[Vec<f64>]) -> Vec<f64> {
     groups.iter().map(width).collect()
 }
 
-/// The smaller of the standard deviation and that of a normal with the same interquartile range, so that outliers do not
-/// widen it.
+/// The smaller of the standard deviation and that of a normal with the same interquartile range, so that outliers do
+/// not widen it.
 fn spread(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     if values.len() < 2 {
@@ -205,8 +206,8 @@ pub fn blur(bins: &[f64], width: f64, sum: &mut [f64], mut variance: Option<&mut
     }
 }
 
-/// Peaks that stand out, and the number of all peaks. A peak stands out if it rises above the path to any higher one by a
-/// fifth of its height and by three standard errors.
+/// Peaks that stand out, and the number of all peaks. A peak stands out if it rises above the path to any higher one by
+/// a fifth of its height and by three standard errors.
 fn modes(heights: &[f64], errors: &[f64]) -> (Vec<usize>, usize) {
     let is_peak = |i: &usize| {
         let left = if *i == 0 { 0.0 } else { heights[i - 1] };

@@ -1,7 +1,7 @@
 //! The ELBO against evaluations, with a band of two standard errors and the number of components below.
 //!
-//! A climb from -100,000 must not flatten the end, where tenths matter. So after a long climb the axis shows the distance
-//! to the final ELBO: linear within the final noise, logarithmic beyond.
+//! A climb from -100,000 must not flatten the end, where tenths matter. So after a long climb the axis shows the
+//! distance to the final ELBO: linear within the final noise, logarithmic beyond.
 
 use natmix::observe::TraceRow;
 

@@ -25,7 +25,8 @@ const MOST_WIDER: f64 = 0.6;
 
 /// The components at one moment, heavier ones last.
 pub enum Marks {
-    /// One-standard-deviation ellipses: centre, semi-axes, rotation in degrees, opacity. And the opacity to fill them with.
+    /// One-standard-deviation ellipses: centre, semi-axes, rotation in degrees, opacity. And the opacity to fill them
+    /// with.
     Ellipses(Vec<[f64; 6]>, f64),
     /// Bell curves: centre, standard deviation, height, opacity. And the curve of the whole mixture.
     Bells(Vec<[f64; 4]>, String),
@@ -255,7 +256,8 @@ impl Normal {
     }
 }
 
-/// Rounds more finely than the eye can see, to keep the page small; never returns a number that JSON or SVG cannot hold.
+/// Rounds more finely than the eye can see, to keep the page small; never returns a number that JSON or SVG cannot
+/// hold.
 fn tidy(x: f64) -> f64 {
     let rounded = if x.is_nan() { 0.0 } else { (x.clamp(-1e6, 1e6) * 100.0).round() / 100.0 };
     if rounded == 0.0 { 0.0 } else { rounded }

@@ -46,7 +46,8 @@ impl Ranked {
         Self { columns, component }
     }
 
-    /// Up to `most` columns for a pair plot: those with several modes or long tails, then those that are most correlated.
+    /// Up to `most` columns for a pair plot: those with several modes or long tails, then those that are most
+    /// correlated.
     pub fn for_pairs(&self, most: usize) -> Vec<&RankedColumn> {
         let special = self.columns.iter().filter(|column| interest(&column.density) > 0.0).count().min(most);
         let mut chosen: Vec<usize> = (0..special).collect();

@@ -1,7 +1,8 @@
 //! Which coordinates are shown, and the mixture projected onto them.
 //!
 //! A parameter on the user's own scale can be shown if it is an affine function of the coordinates that were fitted, as
-//! the coefficients of a regression are: Gaussians then stay Gaussians. Where there are too few of these, the fitted coordinates are shown.
+//! the coefficients of a regression are: Gaussians then stay Gaussians. Where there are too few of these, the fitted
+//! coordinates are shown.
 
 use super::Moment;
 use natmix::family::{Gaussian, Mixture};
@@ -32,8 +33,8 @@ pub struct FormationView {
 }
 
 impl FormationView {
-    /// The named coordinates, if they exist; otherwise those in which the components were furthest apart and moved furthest
-    /// over all `mixtures`, in units of the last mixture's standard deviation.
+    /// The named coordinates, if they exist; otherwise those in which the components were furthest apart and moved
+    /// furthest over all `mixtures`, in units of the last mixture's standard deviation.
     pub fn choose(target: &dyn Target, mixtures: &[&Mixture], named: Option<&[String]>) -> Self {
         let Some(last) = mixtures.last() else {
             return Self { names: Vec::new(), fitted_scale: true, lines: Vec::new() };
@@ -119,7 +120,8 @@ fn fitted(parameters: &[String], dim: usize) -> Vec<Line> {
     (0..dim.min(MOST_CONSIDERED)).map(|j| Line { name: name(j), constant: 0.0, terms: vec![(j, 1.0)] }).collect()
 }
 
-/// The parameters that are affine functions of the coordinates near `q`; `None` if there are too many coordinates to probe.
+/// The parameters that are affine functions of the coordinates near `q`; `None` if there are too many coordinates to
+/// probe.
 fn own_scale(target: &dyn Target, parameters: &[String], q: &Mixture) -> Option<Vec<Line>> {
     let (d, p) = (q.dim(), parameters.len());
     let at = |z: &[f64]| {

@@ -14,7 +14,8 @@ const SCRIPT: &str = include_str!("formation.js");
 const DIGEST: &str = "sha256-H6sJDbclNh+BlOTQ6RXRy/fCI2VD9Reo+6JvMhnYFo0=";
 /// Width of the wide picture.
 const WIDE: f64 = 720.0;
-/// Points of the bell curve shared by all components of a one-dimensional density, and its half-width in standard deviations.
+/// Points of the bell curve shared by all components of a one-dimensional density, and its half-width in standard
+/// deviations.
 const BELL: usize = 61;
 const BELL_REACH: f64 = 3.8;
 
