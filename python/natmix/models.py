@@ -179,10 +179,8 @@ def Mlp(
 
     Parameters
     ----------
-    X : array (n, k) or data frame
-        Features; columns of a data frame that are not numbers are one-hot encoded.
-    y : array (n,)
-        Outcomes.
+    X, y
+        Features and outcomes, as for :func:`Logistic`.
     hidden : int or sequence of int, optional
         Units of the hidden layers; 50 by default.
     activation : {"relu", "tanh"}, optional
@@ -191,7 +189,7 @@ def Mlp(
         Distribution of the outcome; by default ``"categorical"`` for levels, ``"bernoulli"`` for 0 and 1, and ``"gaussian"``
         for other numbers.
     standardize : bool
-        Whether features (and an outcome that is a number) are centred and scaled.
+        Whether features (and a numeric outcome) are centred and scaled.
     names : sequence of str, optional
         Names of the columns.
     **training

@@ -295,10 +295,8 @@ class BayesNetworkClassifier(_Classes, _BayesNetwork):
         Passes over the data, and rows per minibatch; by default they depend on the number of rows.
     draws : int
         Draws of the weights per component that a prediction averages over.
-    random_state : int, RandomState or None
-        Seed of the fit; the same seed gives the same result.
-    n_jobs : int, optional
-        Number of threads; one by default, -1 for one per core.
+    random_state, n_jobs
+        Seed and number of threads, as for :class:`BayesClassifier`.
 
     Attributes
     ----------
