@@ -29,7 +29,7 @@ const INTERCEPT_PRIOR: f64 = 10.0;
 /// A regression with its data; a target whose parameters are on the user's own scale.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// The regression, or a problem with it.
+    /// The regression.
     pub regression: Regression,
     /// How columns became features, to be stored for predictions.
     pub memory: RegressionMemory,
@@ -67,7 +67,7 @@ pub enum StudyError {
     /// A problem with the table.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The regression, or a problem with it.
+    /// A problem with the regression.
     #[error(transparent)]
     Model(#[from] Error),
 }

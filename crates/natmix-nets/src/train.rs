@@ -1,7 +1,7 @@
 //! Training of large networks: VOGN, IVON or Adam on minibatches, in single precision, for all components at once.
 //!
 //! Each component has a mean, a diagonal precision and a velocity; a step draws weights from it, runs a forward and backward pass
-//! through a minibatch and moves it (see `kernels.rs`). Components are coupled through the terms of `log q` only; networks of
+//! on a minibatch and moves it (see `kernels.rs`). Components are coupled through the terms of `log q` only; networks of
 //! realistic size do not overlap, so those terms are checked only occasionally and left out while they are zero.
 //!
 //! The same seed gives the same bits for any number of threads: products run in fixed panels, noise depends on the index of

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Both vanish where `log r_k = 0`, as for networks of realistic size. So while all other components are far away, nothing is
-//! computed, and distances are checked only every few steps.
+//! computed, and the overlap is checked only every [`EVERY`] steps.
 
 use super::component::{ComponentWork, NetworkComponent};
 use super::config::{Optimiser, TrainConfig};

@@ -152,7 +152,7 @@ fn bits_do_not_depend_on_threads_or_on_a_pause() {
         // Damage is refused.
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        assert!(TrainState::load(&path, &network, &config).unwrap_err().to_string().contains("cut short"));
+        assert!(TrainState::load(&path, &network, &config).unwrap_err().to_string().contains("is damaged"));
         let other = TrainConfig { seed: 6, ..config.clone() };
         std::fs::write(&path, &bytes).unwrap();
         assert!(TrainState::load(&path, &network, &other).unwrap_err().to_string().contains("other settings"));
@@ -235,11 +235,13 @@ fn bad_settings_are_named() {
     );
     let base = TrainConfig::for_data(&network, 20);
     let message = |config| Trainer::new(&network, &data, config).err().unwrap().to_string();
-    assert!(message(TrainConfig { batch: 21, ..base.clone() }).contains("21 of only 20 rows"));
+    assert!(message(TrainConfig { batch: 21, ..base.clone() }).contains("at most the 20 rows"));
     assert!(message(TrainConfig { epochs: 0, ..base.clone() }).contains("epochs"));
     assert!(message(TrainConfig { rate: f64::NAN, ..base.clone() }).contains("rate"));
     assert!(message(TrainConfig { curvature: CurvatureKind::GaussNewton, ..base.clone() }).contains("one output"));
-    assert!(message(TrainConfig { prior_precision: vec![1.0], ..base.clone() }).contains("1 numbers for 3 layers"));
+    assert!(
+        message(TrainConfig { prior_precision: vec![1.0], ..base.clone() }).contains("3 numbers, one per layer, not 1")
+    );
     let wrong = Examples::new(vec![0.0; 4], 2, vec![0.0, 3.0]).unwrap();
     assert!(
         Trainer::new(&network, &wrong, TrainConfig { batch: 2, ..base.clone() })
