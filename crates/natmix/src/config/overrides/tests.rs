@@ -149,7 +149,9 @@ fn parts_are_refused_where_auto_is_asked_for() {
 #[test]
 fn errors_of_wrong_values_list_the_accepted_ones() {
     let message = |json: &str| serde_json::from_str::<Overrides>(json).unwrap_err().to_string();
-    assert!(message(r#"{"draws": "dice"}"#).contains("unknown variant `dice`, expected one of `independent`, "));
+    assert!(
+        message(r#"{"draws": "dice"}"#).contains("unknown variant `dice`, expected auto or one of `independent`, ")
+    );
     assert!(message(r#"{"components": "many"}"#).contains("expected auto or usize"));
     assert!(message(r#"{"covariance": "round"}"#).contains("expected auto or `full` or `diag`"));
     assert!(message(r#"{"pace": 1}"#).contains("unknown field `pace`"));
