@@ -1,6 +1,6 @@
 """Bayesian inference by natural-gradient variational inference with Gaussian mixtures.
 
-Hand over a log density and get a mixture of Gaussians as its posterior, with an ELBO, its error and a plain verdict.
+Give it a log density and get the posterior as a mixture of Gaussians, with the ELBO, its standard error and a verdict.
 
 >>> import natmix
 >>> def normal(z):                       # points (n, d) -> values (n,), gradients (n, d)
@@ -40,7 +40,7 @@ __all__ = [
     "models",
 ]
 
-# Found on first use: their packages take seconds to import, and may not be there.
+# Imported on first use: their packages take seconds to import, and may not be installed.
 _LAZY = {"from_jax": "_jax", "from_numpyro": "_numpyro", "from_pymc": "_pymc"}
 
 

@@ -16,9 +16,9 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
     n = len(kept) if n is None else n
     seed = post.seed if seed is None else seed
     z = post._mixture.sample(n, seed)
-    # The draws that were kept with a posterior are these: no need of the target.
-    whole = kept.shape == (n, len(post.parameter_names)) and seed == post.seed
-    flat = kept if whole else post._own_scale(z)
+    # The draws kept with the posterior are the same: the target is not needed.
+    same = kept.shape == (n, len(post.parameter_names)) and seed == post.seed
+    flat = kept if same else post._own_scale(z)
     values = {name: x[None] for name, x in post._by_variable(flat).items()}
     stats = {"log_q": post.log_density(z)[None], "component": np.array(post._mixture.components_of(z))[None]}
     likelihood: dict[str, np.ndarray] = {}

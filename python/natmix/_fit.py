@@ -28,8 +28,8 @@ def fit(
 ) -> Posterior:
     """Fit a mixture of Gaussians to a log density.
 
-    Ctrl-C ends the fit after its present iteration and returns what was reached. Exceptions of the target come back as they
-    were raised. A :class:`natmix.NatmixWarning` says when a diagnostic speaks against the result.
+    Ctrl-C ends the fit after the current iteration and returns what was reached. Exceptions raised by the target are passed
+    on unchanged. A :class:`natmix.NatmixWarning` is issued if a diagnostic says not to trust the result.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ def fit(
     dim : int, optional
         Dimension, for a function.
     init : (mean, sd), optional
-        Where a start may be drawn from, in the space that is fitted: numbers, or arrays of length ``d``.
+        Start distribution, in the space that is fitted: numbers, or arrays of length ``d``.
     names : sequence of str, optional
         A name for each coordinate, for a function.
     gradient : {"auto", "numerical", "none"}
-        What to do about a function that returns values only; see :func:`natmix.from_callable`.
+        What to do with a function that returns values only; see :func:`natmix.from_callable`.
     start : Posterior, optional
         Start from an earlier posterior instead of around ``init``.
     progress : bool, optional
@@ -56,10 +56,11 @@ def fit(
     components : int or "auto", optional
         Number of Gaussians.
     covariance : {"auto", "full", "diag"}, optional
+        Kind of the covariances.
     source : {"mixture", "component"}, optional
         Where points are drawn from.
     draws : {"auto", "independent", "antithetic", "orthogonal", "cubature"}, optional
-        How points are drawn.
+        Draw plan: how the points of a component are placed.
     radius : {"random", "fixed"}, optional
         Radii of cubature draws.
     draws_per_component : int, optional
@@ -67,30 +68,31 @@ def fit(
     estimator : {"exact", "gauss-newton", "empirical-fisher", "stein", "score"}, optional
         How curvature is estimated.
     entropy_trick : {"fitted", "on", "off"}, optional
+        Control variate for the entropy.
     rule : {"plain", "improved", "trust-region", "momentum", "adam"}, optional
         Update rule.
     rate, decay : float, optional
-        Step size, and the power by which it falls; every rule but ``"trust-region"``.
+        Step size, and the exponent of its decay; for every rule but ``"trust-region"``.
     step_cap : float, optional
-        Largest step of the improved rule.
+        Largest step of the improved rule, in units of a component's width.
     trust_region : float, optional
-        First KL bound of a trust-region step.
+        Initial KL bound of a trust-region step.
     momentum, curvature_rate, damping : float, optional
-        Of the momentum rule; ``momentum`` also of adam.
+        Settings of the momentum rule; ``momentum`` is also one of adam.
     weight_rule : {"fixed", "plain", "trust-region"}, optional
         How the weights of the components move.
     weight_rate, weight_trust_region : float, optional
-        Step size of the weights, and its KL bound.
+        Step size of the weights, and the KL bound of a step.
     minibatch : int, optional
-        Rows in a minibatch, for models with data.
+        Rows per minibatch, for models with data.
     tolerance : float, optional
         Nats of expected gain below which the fit stops; 0.01 by default.
     max_evals, max_seconds : optional
         Limits on evaluations of the target and on time.
-    seed : int
-        The same seed and settings give the same bits, for any number of threads.
-    threads : int
-        Threads; 0 is one per core.
+    seed : int, optional
+        1 by default. The same seed and settings give the same bits, for any number of threads.
+    threads : int, optional
+        Number of threads; 0, the default, is one per core.
 
     Returns
     -------
@@ -111,10 +113,10 @@ def fit(
     elif dim is not None and dim != target.dim:
         raise ValueError(f"dim={dim}, but the target has dimension {target.dim}")
     elif names is not None:
-        raise TypeError("names go with a function; this target has its own")
+        raise TypeError("names can only be given with a function: this target has its own")
     if start is not None and not isinstance(start, Posterior):
         raise TypeError(f"start must be a natmix.Posterior, not {type(start).__name__}")
-    # Elsewhere None asks for a seed at random: better refused than misunderstood.
+    # In other libraries None means a random seed: refuse it rather than be misunderstood.
     given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None or name == "seed"}
     for name in given.keys() - Settings.__annotations__.keys():
         raise TypeError(f"natmix.fit has no setting {name!r}")

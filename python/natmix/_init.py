@@ -1,17 +1,17 @@
-"""Where a start may be drawn from: as far as the prior reaches."""
+"""The start distribution of a model with priors: as wide as its prior."""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: Width of the middle half of a normal distribution, in standard deviations.
-MIDDLE_HALF = 1.349
-#: The start's spread stays within these.
-LEAST, MOST = 1e-2, 1e2
+#: Interquartile range of a normal distribution, in standard deviations.
+INTERQUARTILE_RANGE = 1.349
+#: Smallest and largest standard deviation of the start.
+MIN_SD, MAX_SD = 1e-2, 1e2
 
 
 def spread_of(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and spread of prior draws ``(n, d)`` in the space that is fitted, by their quartiles: priors have heavy tails.
+    """Centre and spread of prior draws ``(n, d)`` in the space that is fitted, from quartiles: priors can have heavy tails.
 
     >>> import numpy as np
     >>> mean, sd = spread_of(np.linspace(-1, 1, 101)[:, None])
@@ -22,4 +22,4 @@ def spread_of(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(finite) < 4:
         return np.zeros(draws.shape[1]), np.ones(draws.shape[1])
     low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75], axis=0)
-    return np.clip(middle, -1e3, 1e3), np.clip((high - low) / MIDDLE_HALF, LEAST, MOST)
+    return np.clip(middle, -1e3, 1e3), np.clip((high - low) / INTERQUARTILE_RANGE, MIN_SD, MAX_SD)

@@ -18,7 +18,7 @@ except ImportError:  # pragma: no cover
 
 
 def double_precision(on: bool = True) -> Any:
-    """A context in which JAX computes in 64 bits, for this thread alone."""
+    """A context in which JAX computes in 64 bits, in this thread only."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(on)
     from jax.experimental import enable_x64
@@ -36,8 +36,8 @@ def from_jax(
 ) -> Target:
     """A target from a JAX function of one point: ``f(z)`` with ``z`` of shape ``(dim,)`` returns ``log p(z)``.
 
-    It is differentiated, vectorised and compiled, and computes in 64 bits whatever JAX is set to (unless ``x64=False``). Its
-    Hessian is there for methods that need it (``method="von"``).
+    It is differentiated, vectorised and compiled, and computes in 64 bits whatever JAX is set to (unless ``x64=False``). The
+    Hessian is available to methods that need it (``method="von"``).
 
     Examples
     --------
@@ -79,6 +79,6 @@ class Batched:
 
 
 def _padded(z: np.ndarray) -> np.ndarray:
-    """Points up to the next power of two: each number of points would be compiled anew."""
+    """Points padded to the next power of two: JAX compiles again for every new number of points."""
     size = max(16, 1 << (len(z) - 1).bit_length())
     return z if size == len(z) else np.concatenate([z, np.broadcast_to(z[:1], (size - len(z), z.shape[1]))])

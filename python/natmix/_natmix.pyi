@@ -1,4 +1,4 @@
-"""The engine, as the Python files of natmix call it."""
+"""Types of the compiled module that the Python files of natmix call."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike

@@ -23,7 +23,7 @@ try:
 except ImportError:  # pragma: no cover
     raise ImportError("natmix.from_numpyro needs NumPyro: pip install natmix[numpyro]") from None
 
-#: Prior draws from which the start's place and spread are taken.
+#: Number of prior draws that determine the start distribution.
 PRIOR_DRAWS = 400
 
 
@@ -39,7 +39,7 @@ def from_numpyro(
 
     The posterior is fitted in the unconstrained space; draws, summaries and ``to_arviz`` are in the model's own variables, the
     deterministic ones included. Plates name the dimensions; ``dims`` adds or changes names, ``coords`` labels them. Everything
-    is computed in 64 bits. The start is drawn from as far as the prior reaches, unless ``init`` says otherwise.
+    is computed in 64 bits. By default the start distribution is as wide as the prior; ``init`` changes it.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def from_numpyro(
         with double_precision():
             return {name: np.asarray(value) for name, value in to_own(z).items()}
 
-    # A distribution of vectors has one likelihood a vector.
+    # A distribution of vectors has one likelihood per vector.
     observed = {
         name: tuple(site["fn"].batch_shape)
         for name, site in found.model_trace.items()
@@ -108,7 +108,7 @@ def from_numpyro(
 
 
 def _plates(site: Mapping[str, Any], shape: tuple[int, ...], name: str) -> tuple[str, ...]:
-    """Names of a site's dimensions: plates where there are any."""
+    """Names of a site's dimensions: those of its plates, where it has any."""
     named = [f"{name}_dim_{i}" for i in range(len(shape))]
     batch = getattr(site.get("fn"), "batch_shape", None)
     event = 0 if batch is None else max(0, len(shape) - len(batch))
@@ -120,12 +120,12 @@ def _plates(site: Mapping[str, Any], shape: tuple[int, ...], name: str) -> tuple
 
 
 def _prior_spread(model: Any, args: Any, kwargs: Any, found: Any, unravel: Any, dim: int) -> Init:
-    """Where the prior lies in the unconstrained space; around zero if it cannot be drawn from."""
+    """Centre and spread of the prior in the unconstrained space; zero and one if the prior cannot be sampled."""
     try:
         with double_precision(), handlers.block():
             wanted = list(found.param_info.z)
             prior = Predictive(model, num_samples=PRIOR_DRAWS, return_sites=wanted)(jax.random.PRNGKey(1), *args, **kwargs)
             to_free = jax.vmap(lambda x: ravel_pytree(unconstrain_fn(model, args, kwargs, x))[0])
             return spread_of(np.asarray(to_free({name: prior[name] for name in wanted})))
-    except Exception:  # noqa: BLE001 - improper priors and the like: any start will do
+    except Exception:  # noqa: BLE001 - for instance an improper prior: the start need not follow it
         return np.zeros(dim), np.ones(dim)

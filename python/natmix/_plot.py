@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from ._posterior import Posterior
 
-#: Parameters that are shown unless others are named.
-MOST = 6
+#: Number of parameters shown by default.
+DEFAULT_COUNT = 6
 
 
 def plot(post: Posterior, names: list[str] | None, n: int) -> Any:
@@ -20,7 +20,7 @@ def plot(post: Posterior, names: list[str] | None, n: int) -> Any:
     except ImportError:
         raise ImportError("Posterior.plot needs matplotlib: pip install natmix[plot]") from None
     known = post.summary().names
-    names = known[:MOST] if names is None else list(names)
+    names = known[:DEFAULT_COUNT] if names is None else list(names)
     missing = [name for name in names if name not in known]
     if missing:
         raise ValueError(f"there is no parameter {missing[0]!r}")

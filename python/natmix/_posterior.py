@@ -16,7 +16,7 @@ from ._target import Target, Variable
 
 
 class NatmixWarning(UserWarning):
-    """Something about a fit that a person should know."""
+    """A fit or its data need attention."""
 
 
 class Posterior:
@@ -60,7 +60,7 @@ class Posterior:
 
     @property
     def elbo_se(self) -> float:
-        """Its standard error."""
+        """Standard error of the ELBO."""
         return _number(self._report["elbo"]["se"])
 
     @property
@@ -70,7 +70,7 @@ class Posterior:
 
     @property
     def log_evidence_se(self) -> float:
-        """Its standard error."""
+        """Standard error of the log evidence."""
         return _number(self._report["log_evidence"]["se"])
 
     @property
@@ -85,22 +85,22 @@ class Posterior:
 
     @property
     def trusted(self) -> bool:
-        """Whether nothing speaks against the fit."""
+        """Whether the diagnostics found no reason to distrust the fit."""
         return self._report["verdict"]["trusted"]
 
     @property
     def verdict(self) -> str:
-        """What was found and whether to trust it, in words."""
+        """The verdict in words: what was found, and whether to trust it."""
         return self._report["verdict"]["sentence"]
 
     @property
     def reasons(self) -> list[str]:
-        """What speaks against the fit; each says what to try."""
+        """Reasons not to trust the fit; each says what to try."""
         return self._report["verdict"]["reasons"]
 
     @property
     def converged(self) -> bool:
-        """Whether the ELBO had come to rest."""
+        """Whether the ELBO had converged."""
         return self._report["stop"]["converged"]
 
     @property
@@ -130,7 +130,7 @@ class Posterior:
 
     @property
     def trace(self) -> dict[str, np.ndarray]:
-        """The way there, an entry an iteration: iteration, evals, seconds, elbo, se, components."""
+        """History of the run, one entry per iteration: iteration, evals, seconds, elbo, se, components."""
         return self._record.trace
 
     # The mixture
@@ -152,17 +152,17 @@ class Posterior:
 
     @property
     def means(self) -> np.ndarray:
-        """Their means, ``(k, d)``."""
+        """Means of the Gaussians, ``(k, d)``."""
         return self._mixture.means
 
     @property
     def covariances(self) -> np.ndarray:
-        """Their covariances, ``(k, d, d)``."""
+        """Covariances of the Gaussians, ``(k, d, d)``."""
         return self._mixture.covariances
 
     @property
     def modes(self) -> np.ndarray:
-        """Points of highest density of the mixture, ``(m, d)``."""
+        """Modes (local maxima) of the density of the mixture, ``(m, d)``."""
         return self._mixture.modes()
 
     def log_density(self, z: Any) -> np.ndarray:
@@ -192,7 +192,7 @@ class Posterior:
     def sample(self, n: int = 1000, *, seed: int = 1, resample: bool = False, threads: int = 0) -> np.ndarray:
         """Draws ``(n, p)`` on the parameters' own scale.
 
-        ``resample`` corrects them by their importance weights, which needs the target: it is there after a fit, and after
+        ``resample`` corrects them by their importance weights, which needs the target: it is available after a fit, and after
         ``natmix.load(dir, target)``.
         """
         return self._own_scale(self._points(n, seed, resample, threads))
@@ -231,18 +231,18 @@ class Posterior:
         return None if self._target is None else self._target.native
 
     def with_target(self, target: Target) -> Posterior:
-        """The same posterior together with its target, after it was loaded or unpickled without."""
+        """The same posterior with its target, for one that was loaded or unpickled without it."""
         if target.dim != self.dim:
             raise ValueError(f"the target has dimension {target.dim}, the posterior {self.dim}")
         return Posterior(self._record, target)
 
-    # For people
+    # Reports
 
     def summary(self, *, resample: bool = False) -> Summary:
         """Mean, standard deviation and quantiles of each parameter.
 
-        They are those of the mixture; ``resample`` corrects them by the importance weights, as in :meth:`sample`. Where k-hat is
-        below 0.7 that takes away most of what the mixture gets wrong.
+        They describe the mixture; ``resample`` corrects them by the importance weights, as in :meth:`sample`. Where k-hat is
+        below 0.7 that removes most of the error of the mixture.
 
         >>> import natmix
         >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=1, names=["a"], components=1)
@@ -260,7 +260,7 @@ class Posterior:
             (self.log_evidence, f"log evidence {self.log_evidence:.4f} ± {self.log_evidence_se:.4f}"),
             (self.k_hat, f"k-hat {self.k_hat:.2f}"),
         ]
-        # A trained network has no evidence and no k-hat.
+        # A network trained on minibatches has no evidence and no k-hat.
         known = [text for value, text in figures if not math.isnan(value)]
         known += [f"{k} Gaussian{'' if k == 1 else 's'}", f"{self.evals} evaluations, {self.seconds:.2f} s"]
         lines = [self.verdict, *(f"  - {reason}" for reason in self.reasons), "   ".join(known), "", str(self.summary())]
@@ -271,11 +271,11 @@ class Posterior:
         return f'<iframe srcdoc="{page}" style="width:100%;height:56rem;border:0" title="natmix"></iframe>'
 
     def report_html(self) -> str:
-        """The page of the report, with its pictures: what ``natmix report`` writes."""
+        """The report as an HTML page with pictures, as ``natmix report`` writes it."""
         return self._record.html(self._native())
 
     def plot(self, names: list[str] | None = None, *, n: int = 2000) -> Any:
-        """Marginals and pairs of some parameters, with matplotlib; returns the figure."""
+        """Plot of marginals and pairs of parameters, as a matplotlib figure; by default of the first six."""
         from ._plot import plot
 
         return plot(self, names, n)
@@ -287,8 +287,8 @@ class Posterior:
 
         Arrays by name: ``probability``, ``sd`` and ``entropy`` for outcomes 0 and 1; ``mean``, ``sd`` and quantiles for
         numbers; ``mean`` and ``sd`` for counts; ``probability (n, classes)`` and ``entropy`` for classes; for classes of a
-        network also ``expected_entropy`` and ``mutual_information``. ``columns`` are the offset or exposure of the new rows, if
-        the model has one.
+        network also ``expected_entropy`` and ``mutual_information``. ``columns`` are the offset or exposure of the new rows,
+        which are required if the model has one.
         """
         known = self._record.columns
         if known is None:
@@ -307,23 +307,23 @@ class Posterior:
             raise TypeError(f"the model has no {', '.join(sorted(columns))}")
         return self._record.predict(table.values(), table.names, table.levels, draws, seed, threads)
 
-    # Elsewhere
+    # Export
 
     def to_arviz(self, n: int | None = None, *, seed: int | None = None, log_likelihood: bool = True) -> Any:
         """Draws for ArviZ: a DataTree, or InferenceData where only an older ArviZ is installed.
 
-        Groups: ``posterior``; ``sample_stats`` with ``log_q``, the ``component`` of each draw and, where the target is at hand,
-        ``log_p``; ``log_likelihood`` where the model has rows.
+        Groups: ``posterior``; ``sample_stats`` with ``log_q``, the ``component`` of each draw and, if the target is available,
+        ``log_p``; ``log_likelihood`` if the model has data.
         """
         from ._arviz import to_arviz
 
         return to_arviz(self, n, seed, log_likelihood)
 
     def save(self, dir: str | os.PathLike[str]) -> None:
-        """Writes the files that the command line writes: posterior, report, trace, draws, settings and the page.
+        """Write the files that the command line writes: posterior, report, trace, draws, settings and the page.
 
-        A folder of a built-in model is one of the command line: ``natmix report``, ``natmix predict`` and ``natmix sample`` read
-        it, and ``natmix fit --config dir/config.toml --data table.csv`` repeats the fit.
+        The folder of a built-in model works on the command line: ``natmix report``, ``natmix predict`` and ``natmix sample``
+        read it, and ``natmix fit --config dir/config.toml --data table.csv`` repeats the fit.
         """
         self._record.save(os.fspath(dir), self._native())
 
@@ -332,9 +332,9 @@ class Posterior:
 
 
 def load(dir: str | os.PathLike[str], target: Target | None = None) -> Posterior:
-    """Reads what :meth:`Posterior.save` or the command line left in a folder. Nothing in it is ever executed.
+    """Read what :meth:`Posterior.save` or the command line wrote to a folder. Nothing in it is ever executed.
 
-    ``target`` is needed for what must evaluate the model again: resampling, and draws in the own variables of PyMC and
+    ``target`` is needed where the model must be evaluated again: for resampling, and for draws in the variables of PyMC and
     NumPyro models.
     """
     post = Posterior(_natmix.Record.load(os.fspath(dir)))
@@ -346,12 +346,12 @@ def _restore(*parts: Any) -> Posterior:
 
 
 def _number(value: float | None) -> float:
-    """JSON has no NaN: null stands for it."""
+    """A number of the report; null stands for NaN, which JSON does not have."""
     return math.nan if value is None else value
 
 
 def _label(value: Any) -> Any:
-    """A coordinate in JSON: a number or text."""
+    """A label as JSON can hold it: a number or text."""
     if isinstance(value, np.generic):
         value = value.item()
     return value if isinstance(value, (int, float, str, bool)) else str(value)

@@ -1,4 +1,4 @@
-"""Progress in terminals and notebooks: one line that is written over."""
+"""Progress in terminals and notebooks: one line that is overwritten."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 class Progress:
     """Shows ELBO, components, evaluations and time while a fit runs."""
 
-    def __init__(self, most: int | None, notebook: bool):
-        self.most = most
+    def __init__(self, max_evals: int | None, notebook: bool):
+        self.max_evals = max_evals
         self.display: Any = None
         self.notebook = notebook
         self.shown = False
 
     @classmethod
-    def wanted(cls, progress: bool | None, most: int | None) -> Any:
-        """A progress line, or nothing: by default it is shown where somebody can see it."""
+    def wanted(cls, progress: bool | None, max_evals: int | None) -> Any:
+        """A progress line, or nothing: by default it is shown in terminals and notebooks."""
         notebook = _in_notebook()
         if progress is None:
             progress = notebook or bool(getattr(sys.stderr, "isatty", lambda: False)())
-        return cls(most, notebook) if progress else nullcontext(None)
+        return cls(max_evals, notebook) if progress else nullcontext(None)
 
     def __enter__(self) -> Progress:
         return self
 
     def __call__(self, iteration: int, evals: int, seconds: float, elbo: float, se: float, components: int) -> None:
-        of = f"/{self.most}" if self.most else ""
+        of = f"/{self.max_evals}" if self.max_evals else ""
         plural = "" if components == 1 else "s"
         found = f"ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}" if components else "looking for modes"
         self._show(f"natmix: {found}  {evals}{of} evaluations  {iteration} iterations  {seconds:.1f} s")
@@ -58,7 +58,7 @@ class Progress:
 
 
 def _in_notebook() -> bool:
-    """Whether output goes to a notebook; IPython is not imported for it."""
+    """Whether output goes to a notebook, without importing IPython."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"

@@ -21,10 +21,10 @@ try:
 except ImportError:  # pragma: no cover
     raise ImportError("natmix.from_pymc needs PyMC and numba: pip install natmix[pymc]") from None
 
-#: Prior draws from which the start's place and spread are taken.
+#: Number of prior draws that determine the start distribution.
 PRIOR_DRAWS = 400
 
-#: `int64 f(size_t dim, const double *z, double *grad, double *value, void *user_data)`, as nutpie has it.
+#: `int64 f(size_t dim, const double *z, double *grad, double *value, void *user_data)`, the signature that nutpie uses.
 SIGNATURE = numba.types.int64(
     numba.types.uint64,
     numba.types.CPointer(numba.types.double),
@@ -35,12 +35,12 @@ SIGNATURE = numba.types.int64(
 
 
 def from_pymc(model: pm.Model | None = None, *, init: Init | None = None) -> Target:
-    """A target from a PyMC model (the one of the present ``with`` block if none is given).
+    """A target from a PyMC model (that of the current ``with`` block if none is given).
 
     Log density and gradient are compiled by numba (which takes a while the first time) and called from all threads of the
     engine without the interpreter. The posterior is fitted in the transformed space; draws, summaries and ``to_arviz`` are in
-    the model's own variables, with its coordinates. Data are taken as they are now: change them and call this again. The start is
-    drawn from as far as the prior reaches, unless ``init`` says otherwise.
+    the model's own variables, with its coordinates. Data are read when this is called: call it again after changing them. By
+    default the start distribution is as wide as the prior; ``init`` changes it.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def from_pymc(model: pm.Model | None = None, *, init: Init | None = None) -> Tar
     if not model.value_vars:
         raise ValueError("the model has no variable to infer")
     frozen = freeze_dims_and_data(model)
-    # Freezing may change their order.
+    # Freezing may change the order of variables.
     own = _as_in([*model.free_RVs, *model.deterministics], [*frozen.free_RVs, *frozen.deterministics])
     observed = _as_in(model.observed_RVs, frozen.observed_RVs)
     values = _as_in(model.value_vars, frozen.value_vars)
@@ -126,7 +126,7 @@ def _join(model: pm.Model, values: list[Any]) -> tuple[Any, dict[Any, Any], list
 
 
 def _compile(jitted: Any, dim: int) -> Any:
-    """A C function of one point around numba's own."""
+    """A C function of one point that calls numba's compiled function."""
 
     @numba.njit
     def evaluate(z: Any) -> Any:
@@ -141,7 +141,7 @@ def _compile(jitted: Any, dim: int) -> Any:
         result = numba.carray(value, (1,))
         try:
             found, slope = evaluate(numba.carray(z, (dim,)).copy())
-        except Exception:  # noqa: BLE001 - numba knows no other
+        except Exception:  # noqa: BLE001 - numba supports no other class here
             return 1
         result[0] = found
         for i in range(dim):
@@ -152,11 +152,11 @@ def _compile(jitted: Any, dim: int) -> Any:
 
 
 def _vectorised(joined: Any, outputs: Any, pieces: dict[Any, Any]) -> Any:
-    """A function of many points at once, interpreted: it is not worth compiling."""
+    """A function of many points at once, interpreted: it is called too rarely to be worth compiling."""
     outputs = graph_replace(list(outputs), pieces, strict=False)
     points = pt.matrix("points", dtype="float64")
     many = vectorize_graph(outputs, {joined: points})
-    # What does not depend on the points has no axis for them.
+    # An output that does not depend on the points has no axis for them.
     many = [
         x if x.type.ndim == y.type.ndim + 1 else pt.broadcast_to(x, (points.shape[0], *[x.shape[i] for i in range(x.ndim)]))
         for x, y in zip(many, outputs)
@@ -166,7 +166,7 @@ def _vectorised(joined: Any, outputs: Any, pieces: dict[Any, Any]) -> Any:
 
 
 def _prior_spread(model: pm.Model, values: list[Any]) -> Init:
-    """Where the prior lies in the transformed space; around the model's initial point if it cannot be drawn from."""
+    """Centre and spread of the prior in the transformed space; around the initial point if the prior cannot be sampled."""
     try:
         free = [model.values_to_rvs[v] for v in values]
         draws = pm.draw(free, draws=PRIOR_DRAWS, random_seed=1)
@@ -181,7 +181,7 @@ def _prior_spread(model: pm.Model, values: list[Any]) -> Init:
                 drawn = np.stack([np.asarray(function(x)) for x in drawn])
             columns.append(drawn.reshape(len(drawn), -1))
         return spread_of(np.concatenate(columns, axis=1))
-    except Exception:  # noqa: BLE001 - improper priors and the like: any start will do
+    except Exception:  # noqa: BLE001 - for instance an improper prior: the start need not follow it
         point = model.initial_point()
         start = np.concatenate([np.ravel(point[v.name]) for v in values])
         return start.astype(float), np.ones(len(start))

@@ -1,4 +1,4 @@
-"""Settings of a fit, with their types; what they mean stands at :func:`natmix.fit`."""
+"""Settings of a fit, with their types; :func:`natmix.fit` describes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 
 class Settings(TypedDict, total=False):
-    """What may be given to :func:`natmix.fit` by name. What is not given is chosen for the target and the method."""
+    """Keywords of :func:`natmix.fit`. A setting that is not given gets a value that suits the target and the method."""
 
     method: str
     components: int | str

@@ -1,4 +1,4 @@
-"""A table of parameters that prints itself."""
+"""A printable table of parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("mean", "sd", "q05", "q50", "q95")
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean, standard deviation and quantiles, a row a parameter.
+    """Mean, standard deviation and quantiles, one row per parameter.
 
     >>> table = Summary(["a"], {"mean": [1.0], "sd": [0.5], "q05": [0.2], "q50": [1.0], "q95": [1.8]})
     >>> print(table)

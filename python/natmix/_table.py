@@ -1,4 +1,4 @@
-"""Columns of numbers and of levels, from whatever rows come in."""
+"""Columns of numbers and of levels, from arrays and data frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Table:
-    """Named columns; those of levels hold indices into their sorted levels."""
+    """Named columns; a column of levels holds indices into its sorted levels."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -19,8 +19,8 @@ class Table:
 
     @classmethod
     def of(cls, X: Any, names: Sequence[str] | None, categorical: Mapping[str, Sequence[str]] | None = None) -> Table:
-        """From a data frame, an array ``(n, k)`` or a column ``(n,)``. ``categorical`` has the levels of columns that are known
-        to hold them; in a data frame, columns that are not numbers hold levels too.
+        """A table from a data frame, an array ``(n, k)`` or a column ``(n,)``. ``categorical`` has the levels of columns that
+        are known to hold levels; in a data frame, columns that are not numbers hold levels too.
         """
         table = cls()
         known = dict(categorical or {})
@@ -46,7 +46,7 @@ class Table:
         return table
 
     def add(self, name: str, column: Any, levels: Sequence[str] | None = None) -> None:
-        """Adds a column; one that is not numbers becomes levels."""
+        """Add a column; one that is not numeric becomes levels."""
         values = np.asarray(column)
         if values.dtype == object and levels is None and all(isinstance(x, (Real, np.bool_)) for x in values.ravel()):
             values = values.astype(float)

@@ -1,4 +1,4 @@
-"""What is to be inferred: a log density over R^d, with what is known about its variables."""
+"""Targets: a log density over R^d, with what is known about its variables."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Variable:
 
     @property
     def size(self) -> int:
-        """Numbers that it takes."""
+        """Number of entries."""
         return int(np.prod(self.shape, dtype=int))
 
     def parameter_names(self, coords: Mapping[str, Sequence[Any]] | None = None) -> list[str]:
-        """A name for each number, with labels where the dimension has coordinates."""
+        """A name for each entry, with labels where the dimension has coordinates."""
         if not self.shape:
             return [self.name]
         labels = []
@@ -54,20 +54,20 @@ class Target:
     """
 
     native: _natmix.Target
-    #: What it is, in a few words.
+    #: Kind of the target, and a description of it in a few words.
     kind: str = "Python function"
     what: str = "a Python function"
     #: The model's own variables, in the order of the columns of a draw.
     variables: tuple[Variable, ...] = ()
     #: Labels along the dimensions of the variables.
     coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    #: From points ``(n, d)`` to the variables, each ``(n, *shape)``; none if the points are the variables.
+    #: Maps points ``(n, d)`` to the variables, each ``(n, *shape)``; None if the coordinates are the variables.
     constrain: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
-    #: What was observed, with the dimensions of its log likelihood.
+    #: Observed variables, with the dimensions of their log likelihoods.
     observed: tuple[Variable, ...] = ()
     #: Log likelihood of each observation, by name, each ``(n, *shape)``.
     log_likelihood: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
-    #: Where a start may be drawn from: mean and standard deviation.
+    #: Start distribution: mean and standard deviation.
     init: Init | None = None
 
     @property
@@ -92,7 +92,7 @@ class Target:
         return [name for variable in self.variables for name in variable.parameter_names(self.coords)]
 
     def flat(self, z: np.ndarray) -> np.ndarray:
-        """Points ``(n, d)`` to draws ``(n, p)`` on the variables' own scale."""
+        """Draws ``(n, p)`` on the variables' own scale, from points ``(n, d)``."""
         if self.constrain is None:
             raise ValueError("this target has no scale of its own")
         values = self.constrain(z)
@@ -108,15 +108,15 @@ def from_callable(
     names: Sequence[str] | None = None,
     gradient: str = "auto",
 ) -> Target:
-    """A target from a function of points ``(n, d)``, one a row.
+    """A target from a function of points ``(n, d)``, one point per row.
 
     The function returns ``log_p`` of shape ``(n,)``; or a tuple ``(log_p, grad)`` with gradients ``(n, d)``; or a tuple
     ``(log_p, grad, hessian)`` with Hessians ``(n, d, d)`` or their diagonals ``(n, d)``. A method ``curvature`` of ``f``, if it
-    has one, gives the Hessians instead, and is called only when a method needs them. A point that cannot be evaluated is NaN,
-    one of zero density minus infinity.
+    has one, gives the Hessians instead, and is called only when a method needs them. Return NaN for a point that cannot be
+    evaluated, and minus infinity where the density is zero.
 
-    The function is called once an iteration with all points, in a thread that is not the caller's. The array is its own: it
-    may write in it or keep it.
+    The function is called once per iteration with all points, in a thread that is not the caller's. It may modify or keep the
+    array.
 
     Parameters
     ----------
@@ -124,13 +124,13 @@ def from_callable(
     dim : int
         Dimension ``d``.
     init : (mean, sd), optional
-        Where a start may be drawn from: numbers, or arrays of length ``d``.
+        Start distribution: numbers, or arrays of length ``d``.
     names : sequence of str, optional
         A name for each coordinate.
     gradient : {"auto", "numerical", "none"}
-        What to do with a function that returns values only: ``"numerical"`` takes central differences (``2 d + 1`` points for
-        each one), ``"none"`` leaves black-box variational inference (``method="bbvi"``). ``"auto"`` is numerical, with a
-        warning that says so.
+        What to do with a function that returns values only: ``"numerical"`` takes central differences (``2 d + 1`` evaluations
+        per point); with ``"none"`` only black-box variational inference is possible (``method="bbvi"``). ``"auto"`` is
+        numerical, with a warning.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def from_callable(
     if parts and np.shape(parts[0]) != (len(points),):
         raise ValueError(
             f"log_p has shape {np.shape(parts[0])} for points of shape {points.shape}, expected ({len(points)},): the function "
-            "gets many points at once, one a row"
+            "gets many points at once, one per row"
         )
     curvature_function = getattr(f, "curvature", None)
     curvature = None
@@ -171,14 +171,14 @@ def from_callable(
         from ._posterior import NatmixWarning
 
         warnings.warn(
-            f"the target returns values only: gradients are taken numerically, at {2 * dim + 1} points for each one "
+            f"the target returns values only: gradients are computed numerically, with {2 * dim + 1} evaluations per point "
             "(return (log_p, grad), use natmix.from_jax, or say gradient='none' and method='bbvi')",
             NatmixWarning,
             stacklevel=3,
         )
         gradient = "numerical"
     native = _natmix.Target.callable(f, contextvars.copy_context(), names, gradient, curvature, curvature_function)
-    # Says at once what is wrong with shapes and types.
+    # Wrong shapes and types are reported here, not in the middle of a fit.
     native.evaluate(_probe(int(dim), init))
     what = getattr(f, "__name__", type(f).__name__)
     what = "a Python function" if what == "<lambda>" else f"the function `{what}`"
@@ -186,7 +186,7 @@ def from_callable(
 
 
 def pair(init: Any) -> Init | None:
-    """Mean and standard deviation of a start, or an error that says so."""
+    """Mean and standard deviation of the start distribution; an error if ``init`` is not such a pair."""
     if init is None:
         return None
     try:
@@ -197,7 +197,7 @@ def pair(init: Any) -> Init | None:
 
 
 def _probe(dim: int, init: Init | None) -> np.ndarray:
-    """Two points where a start may be."""
+    """Two points within the start distribution."""
     mean, sd = (0.0, 1.0) if init is None else init
     for what, value in (("mean", mean), ("sd", sd)):
         if np.shape(value) not in ((), (1,), (dim,)):

@@ -1,7 +1,7 @@
 """Built-in models: no Python in the loop.
 
-The same priors and the same numbers as on the command line: features are centred and scaled and an intercept is added unless
-told otherwise, ``prior_sd`` applies to the columns as they are fitted, and results are on the user's own scale.
+The priors and the results are those of the command line: by default features are centred and scaled and an intercept is added,
+``prior_sd`` applies to the columns as they are fitted, and results are on the user's own scale.
 
 >>> import numpy as np, natmix
 >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]] * 5), np.array([0, 1, 0, 1] * 5)
@@ -14,9 +14,10 @@ True
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -29,7 +30,7 @@ __all__ = ["Density", "Linear", "Logistic", "Mlp", "Poisson", "Softmax"]
 
 
 def _table(X: Any, names: Sequence[str] | None, columns: Mapping[str, Any]) -> tuple[Table, dict[str, str]]:
-    """Features and further columns, and the name of each of those by its role."""
+    """A table of features and further columns, and the name of each further column by its role."""
     table = Table.of(X, names)
     roles = {}
     for role, column in columns.items():
@@ -44,11 +45,36 @@ def _table(X: Any, names: Sequence[str] | None, columns: Mapping[str, Any]) -> t
     return table, roles
 
 
-def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[str, Any]) -> Target:
-    table, roles = _table(X, options["names"], {"outcome": y, **given})
-    for name in ("prior_sd", "noise_sd"):
-        sd = options[name]
-        if (sd is None and name == "prior_sd") or (sd is not None and not (isinstance(sd, (int, float, np.number)) and sd > 0)):
+class _Options(TypedDict, total=False):
+    """Keywords that all regressions share; defaults are in :func:`_regression`, descriptions at :func:`Logistic`."""
+
+    prior_sd: float
+    standardize: bool
+    intercept: bool
+    weights: Any
+    offset: Any
+    names: Sequence[str] | None
+
+
+def _regression(
+    kind: str,
+    X: Any,
+    y: Any,
+    own: Mapping[str, Any],
+    *,
+    prior_sd: float = 2.5,
+    standardize: bool = True,
+    intercept: bool = True,
+    weights: Any = None,
+    offset: Any = None,
+    names: Sequence[str] | None = None,
+) -> Target:
+    """A regression of the given kind; ``own`` holds the keywords that only this kind has."""
+    columns = {"outcome": y, "offset": offset, "exposure": own.get("exposure"), "weights": weights}
+    table, roles = _table(X, names, columns)
+    noise_sd = own.get("noise_sd")
+    for name, sd in {"prior_sd": prior_sd, "noise_sd": 1.0 if noise_sd is None else noise_sd}.items():
+        if not (isinstance(sd, (int, float, np.number)) and sd > 0):
             raise ValueError(f"{name} must be a positive number, not {sd!r}")
     native = _natmix.Target.regression(
         kind,
@@ -59,10 +85,10 @@ def _regression(kind: str, X: Any, y: Any, given: dict[str, Any], options: dict[
         roles.get("offset"),
         roles.get("exposure"),
         roles.get("weights"),
-        bool(options["standardize"]),
-        bool(options["intercept"]),
-        float(options["prior_sd"]),
-        options["noise_sd"],
+        bool(standardize),
+        bool(intercept),
+        float(prior_sd),
+        noise_sd,
     )
     return _of(native, kind)
 
@@ -73,17 +99,20 @@ def _of(native: _natmix.Target, kind: str) -> Target:
     return Target(native, kind=kind, what=native.summary)
 
 
-def Logistic(
-    X: Any,
-    y: Any,
-    *,
-    prior_sd: float = 2.5,
-    standardize: bool = True,
-    intercept: bool = True,
-    weights: Any = None,
-    offset: Any = None,
-    names: Sequence[str] | None = None,
-) -> Target:
+Model = TypeVar("Model", bound=Callable[..., Target])
+
+
+def _with_options(model: Model) -> Model:
+    """Shows the shared keywords, with their defaults, in the signature of a regression."""
+    signature = inspect.signature(model)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    shared = [p for p in inspect.signature(_regression).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    model.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    return model
+
+
+@_with_options
+def Logistic(X: Any, y: Any, **options: Unpack[_Options]) -> Target:
     """Logistic regression: outcomes 0 and 1, or two levels.
 
     Parameters
@@ -93,75 +122,42 @@ def Logistic(
     y : array (n,)
         Outcomes.
     prior_sd : float
-        Prior standard deviation of the coefficients, as fitted; the intercept's is ten times that.
+        Prior standard deviation of the coefficients, on the scale that is fitted; the intercept's is ten times that.
     standardize, intercept : bool
         Whether features are centred and scaled, and whether there is an intercept.
     weights, offset : array (n,), optional
-        How often each row counts; what is added to the linear predictor.
+        How often each row counts; a term added to the linear predictor.
     names : sequence of str, optional
         Names of the columns.
     """
-    options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=None)
-    return _regression("logistic", X, y, {"offset": offset, "weights": weights}, options)
+    return _regression("logistic", X, y, {}, **options)
 
 
-def Linear(
-    X: Any,
-    y: Any,
-    *,
-    prior_sd: float = 2.5,
-    noise_sd: float | None = None,
-    standardize: bool = True,
-    intercept: bool = True,
-    weights: Any = None,
-    offset: Any = None,
-    names: Sequence[str] | None = None,
-) -> Target:
+@_with_options
+def Linear(X: Any, y: Any, *, noise_sd: float | None = None, **options: Unpack[_Options]) -> Target:
     """Linear regression, with unknown noise (half-Cauchy(5) prior on the fitted scale) unless ``noise_sd`` is given.
 
     The other parameters are those of :func:`Logistic`.
     """
-    options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=noise_sd)
-    return _regression("linear", X, y, {"offset": offset, "weights": weights}, options)
+    return _regression("linear", X, y, {"noise_sd": noise_sd}, **options)
 
 
-def Poisson(
-    X: Any,
-    y: Any,
-    *,
-    prior_sd: float = 2.5,
-    standardize: bool = True,
-    intercept: bool = True,
-    weights: Any = None,
-    offset: Any = None,
-    exposure: Any = None,
-    names: Sequence[str] | None = None,
-) -> Target:
+@_with_options
+def Poisson(X: Any, y: Any, *, exposure: Any = None, **options: Unpack[_Options]) -> Target:
     """Poisson regression of counts; the logarithm of ``exposure`` is added to the linear predictor.
 
     The other parameters are those of :func:`Logistic`.
     """
-    options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=None)
-    return _regression("poisson", X, y, {"offset": offset, "exposure": exposure, "weights": weights}, options)
+    return _regression("poisson", X, y, {"exposure": exposure}, **options)
 
 
-def Softmax(
-    X: Any,
-    y: Any,
-    *,
-    prior_sd: float = 2.5,
-    standardize: bool = True,
-    intercept: bool = True,
-    weights: Any = None,
-    offset: Any = None,
-    names: Sequence[str] | None = None,
-) -> Target:
+@_with_options
+def Softmax(X: Any, y: Any, **options: Unpack[_Options]) -> Target:
     """Softmax regression: outcomes 0, 1, ..., or several levels; the first class is the reference.
 
     The other parameters are those of :func:`Logistic`.
     """
-    options = dict(prior_sd=prior_sd, standardize=standardize, intercept=intercept, names=names, noise_sd=None)
-    return _regression("softmax", X, y, {"offset": offset, "weights": weights}, options)
+    return _regression("softmax", X, y, {}, **options)
 
 
 def Mlp(
@@ -179,26 +175,25 @@ def Mlp(
 
     ``natmix.fit`` trains it on minibatches (``method="vogn"``, the default, ``"ivon"``, or ``"adam"`` for plain networks);
     small networks, up to 5,000 weights, can be fitted by any method of the engine, with full covariance
-    (``method="component-draws"``, ``"von"``, ...). Single weights mean nothing by themselves: use ``predict``.
+    (``method="component-draws"``, ``"von"``, ...). Single weights have no meaning of their own: use ``predict``.
 
     Parameters
     ----------
-    X : array (n, k) or data frame
-        Features; columns of a data frame that are not numbers are one-hot encoded.
-    y : array (n,)
-        Outcomes.
+    X, y
+        Features and outcomes, as for :func:`Logistic`.
     hidden : int or sequence of int, optional
         Units of the hidden layers; 50 by default.
     activation : {"relu", "tanh"}, optional
-        What hidden units do; ``"relu"`` by default.
+        Activation function of the hidden units; ``"relu"`` by default.
     likelihood : {"bernoulli", "categorical", "gaussian"}, optional
-        What the outcome is; by default levels are classes, 0 and 1 two of them, anything else a number.
+        Distribution of the outcome; by default ``"categorical"`` for levels, ``"bernoulli"`` for 0 and 1, and ``"gaussian"``
+        for other numbers.
     standardize : bool
-        Whether features (and an outcome that is a number) are centred and scaled.
+        Whether features (and a numeric outcome) are centred and scaled.
     names : sequence of str, optional
         Names of the columns.
     **training
-        Settings of training, with the names that the command line has: ``epochs``, ``batch``, ``prior_precision``,
+        Settings of training, with the names of the command line: ``epochs``, ``batch``, ``prior_precision``,
         ``first_precision``, ``curvature_rate``, ``momentum``, ``damping``, ``schedule``, ``warm_up``, ``curvature``,
         ``weight_step``, ``ensemble``, ``weight_decay``, ``validation``, ``patience``, ``score_draws``.
 

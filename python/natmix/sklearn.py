@@ -1,7 +1,7 @@
 """scikit-learn estimators of the built-in models.
 
-Features are centred and scaled inside, so that ``prior_sd`` means the same for all of them; results are those of the features
-as given.
+Features are centred and scaled internally, so that ``prior_sd`` means the same for all of them; predictions take features as
+they are.
 
 >>> import numpy as np
 >>> from natmix.sklearn import BayesClassifier
@@ -16,6 +16,7 @@ as given.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from . import models
 from ._fit import fit
 from ._posterior import NatmixWarning, Posterior
+from ._target import Target
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -39,29 +41,17 @@ __all__ = [
     "BayesRegressor",
 ]
 
-#: Noise, in standard deviations of the outcome, where the coefficients could go through every row.
+#: Standard deviation of the noise, relative to the outcome's, where the coefficients could fit every row exactly.
 INTERPOLATED_NOISE = 0.1
 
 
-class _Bayes(BaseEstimator):
-    """What the estimators share: settings, scaling, and the posterior in ``posterior_``."""
+class _Estimator(BaseEstimator):
+    """What all estimators share: seed, threads, scaled features, and the posterior in ``posterior_``."""
 
-    def __init__(
-        self,
-        *,
-        prior_sd: float = 2.5,
-        fit_intercept: bool = True,
-        components: int | str = "auto",
-        tolerance: float = 0.01,
-        random_state: int = 1,
-        n_jobs: int | None = None,
-    ):
-        self.prior_sd = prior_sd
-        self.fit_intercept = fit_intercept
-        self.components = components
-        self.tolerance = tolerance
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    random_state: Any
+    n_jobs: int | None
+    _centre: np.ndarray
+    _scale: np.ndarray
 
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):
@@ -73,22 +63,50 @@ class _Bayes(BaseEstimator):
     def _threads(self) -> int:
         return 1 if self.n_jobs is None else max(int(self.n_jobs), 0)
 
-    def _fit(self, model: Any, X: np.ndarray, y: np.ndarray, sample_weight: Any, **options: Any) -> None:
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        return (X - self._centre) / self._scale
+
+    def _set_scale(self, X: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> None:
+        """Keeps centre and scale of the features; a constant column is not scaled."""
         if len(X) < 2:
             raise ValueError(f"at least two rows are needed to scale the features, but n_samples = {len(X)}: 1 sample")
+        self._centre = centre
+        self._scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(centre)), scale, 1.0)
+
+    def _fit_target(self, target: Target, **settings: Any) -> None:
+        self.posterior_: Posterior = fit(target, seed=self._seed(), threads=self._threads(), progress=False, **settings)
+        self.n_iter_ = self.posterior_.iterations
+
+    def _checked_rows(self, X: Any) -> np.ndarray:
+        """New rows for a prediction, scaled as those of the fit."""
+        check_is_fitted(self, "posterior_")
+        return self._scaled(validate_data(self, X, dtype=float, reset=False))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Bayes(_Estimator):
+    """What the regressions share. As a dataclass, it has the explicit constructor that scikit-learn asks for."""
+
+    prior_sd: float = 2.5
+    fit_intercept: bool = True
+    components: int | str = "auto"
+    tolerance: float = 0.01
+    random_state: Any = 1
+    n_jobs: int | None = None
+
+    def _fit(self, model: Any, X: np.ndarray, y: np.ndarray, sample_weight: Any, **options: Any) -> None:
         weights = None
         counts = np.ones(len(X))
         if sample_weight is not None:
             counts = weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
             if not (weights > 0).any():
                 raise ValueError("all weights are zero")
-        # By weight, so that a row of weight two is two rows.
-        self._centre = np.average(X, axis=0, weights=counts) if self.fit_intercept else np.zeros(X.shape[1])
-        variance = np.average((X - self._centre) ** 2, axis=0, weights=counts)
-        scale = np.sqrt(variance * counts.sum() / max(counts.sum() - 1, 1))
-        self._scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(self._centre)), scale, 1.0)
+        # Weighted, so that a row of weight two counts as two rows.
+        centre = np.average(X, axis=0, weights=counts) if self.fit_intercept else np.zeros(X.shape[1])
+        variance = np.average((X - centre) ** 2, axis=0, weights=counts)
+        self._set_scale(X, centre, np.sqrt(variance * counts.sum() / max(counts.sum() - 1, 1)))
         target = model(
-            (X - self._centre) / self._scale,
+            self._scaled(X),
             y,
             prior_sd=self.prior_sd,
             standardize=False,
@@ -96,33 +114,22 @@ class _Bayes(BaseEstimator):
             weights=weights,
             **options,
         )
-        self.posterior_: Posterior = fit(
-            target,
-            components=self.components,
-            tolerance=self.tolerance,
-            seed=self._seed(),
-            threads=self._threads(),
-            progress=False,
-        )
-        self.n_iter_ = self.posterior_.iterations
+        self._fit_target(target, components=self.components, tolerance=self.tolerance)
 
     def _predict(self, X: Any) -> dict[str, np.ndarray]:
-        check_is_fitted(self, "posterior_")
-        X = validate_data(self, X, dtype=float, reset=False)
-        if len(X) == 0:
-            raise ValueError("Found array with 0 sample(s)")
-        return self.posterior_.predict((X - self._centre) / self._scale, threads=self._threads())
+        rows = self._checked_rows(X)
+        return self.posterior_.predict(rows, threads=self._threads())
 
 
 class _Classes(ClassifierMixin):
-    """What the classifiers share, whatever gives them probabilities."""
+    """What regressions and networks share as classifiers."""
 
     if TYPE_CHECKING:
 
         def _predict(self, X: Any) -> dict[str, np.ndarray]: ...
 
     def _classes(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Checked features, and the number of each row's class."""
+        """Checked features, and the index of each row's class."""
         X, y = validate_data(self, X, y, dtype=float)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -149,13 +156,15 @@ class BayesClassifier(_Classes, _Bayes):
     prior_sd : float
         Prior standard deviation of the coefficients of scaled features; the intercept's is ten times that.
     fit_intercept : bool
+        Whether there is an intercept.
     components : int or "auto"
-        Gaussians in the posterior.
+        Number of Gaussians in the posterior.
     tolerance : float
         Nats of expected gain below which the fit stops.
     random_state : int, RandomState or None
+        Seed of the fit; the same seed gives the same result.
     n_jobs : int, optional
-        Threads; one unless given, -1 for all.
+        Number of threads; one by default, -1 for one per core.
 
     Attributes
     ----------
@@ -172,7 +181,7 @@ class BayesClassifier(_Classes, _Bayes):
 
 
 class BayesRegressor(RegressorMixin, _Bayes):
-    """Linear regression with unknown noise; the outcome is centred and scaled inside.
+    """Linear regression with unknown noise; the outcome is centred and scaled internally.
 
     Parameters and attributes are those of :class:`BayesClassifier`, without classes.
     """
@@ -186,11 +195,11 @@ class BayesRegressor(RegressorMixin, _Bayes):
         self._outcome = (float(centre), float(scale) if scale > 1e-12 * max(1, abs(centre)) else 1.0)
         noise = None
         if len(np.unique(X[counts > 0], axis=0)) <= X.shape[1] + self.fit_intercept:
-            # The coefficients can go through every row: a noise of zero would be infinitely likely.
+            # The coefficients can fit every row exactly: the likelihood is unbounded as the noise goes to zero.
             noise = INTERPOLATED_NOISE
             warnings.warn(
-                f"there are as many coefficients as different rows, so the noise cannot be inferred: it is taken as "
-                f"{noise} standard deviations of the outcome",
+                f"there are as many coefficients as distinct rows, so the noise cannot be inferred: its standard deviation is "
+                f"set to {noise} times that of the outcome",
                 NatmixWarning,
                 stacklevel=2,
             )
@@ -198,7 +207,7 @@ class BayesRegressor(RegressorMixin, _Bayes):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted means and, if asked, standard deviations with the noise included."""
+        """Predicted means and, with ``return_std``, standard deviations that include the noise."""
         found = self._predict(X)
         mean = self._outcome[0] + self._outcome[1] * found["mean"]
         return (mean, self._outcome[1] * found["sd"]) if return_std else mean
@@ -207,8 +216,8 @@ class BayesRegressor(RegressorMixin, _Bayes):
 class BayesPoissonRegressor(RegressorMixin, _Bayes):
     """Poisson regression of counts.
 
-    Fractions are allowed as in scikit-learn's own ``PoissonRegressor``: a rate, count by exposure, goes with the exposure as its
-    weight. Parameters and attributes are those of :class:`BayesClassifier`, without classes.
+    Outcomes may be fractions, as in scikit-learn's own ``PoissonRegressor``: for a rate, count / exposure, give the exposure as
+    sample weight. Parameters and attributes are those of :class:`BayesClassifier`, without classes.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesPoissonRegressor:
@@ -217,7 +226,7 @@ class BayesPoissonRegressor(RegressorMixin, _Bayes):
         whole, share = np.floor(y), y - np.floor(y)
         split = share > 0
         if split.any() and len(X) > 1:
-            # y log(mu) - mu is linear in y: a fraction is the counts below and above it, by their shares.
+            # y log(mu) - mu is linear in y: a fraction is the weighted mean of the whole counts below and above it.
             weights = np.ones(len(y)) if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=float)
             X, y = np.concatenate([X, X[split]]), np.concatenate([whole, whole[split] + 1])
             sample_weight = np.concatenate([weights * (1 - share), weights[split] * share[split]])
@@ -225,7 +234,7 @@ class BayesPoissonRegressor(RegressorMixin, _Bayes):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Expected counts and, if asked, standard deviations with the count's own scatter included."""
+        """Expected counts and, with ``return_std``, standard deviations that include the Poisson variation."""
         found = self._predict(X)
         return (found["mean"], found["sd"]) if return_std else found["mean"]
 
@@ -235,44 +244,27 @@ class BayesPoissonRegressor(RegressorMixin, _Bayes):
         return tags
 
 
-class _BayesNetwork(BaseEstimator):
-    """What the networks share: settings, scaling, training, and the posterior in ``posterior_``."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class _BayesNetwork(_Estimator):
+    """What the networks share. As a dataclass, it has the explicit constructor that scikit-learn asks for."""
 
-    def __init__(
-        self,
-        *,
-        hidden: tuple[int, ...] = (50,),
-        activation: str = "relu",
-        components: int = 1,
-        epochs: int | None = None,
-        batch: int | None = None,
-        draws: int = 50,
-        random_state: Any = 1,
-        n_jobs: int | None = None,
-    ):
-        self.hidden = hidden
-        self.activation = activation
-        self.components = components
-        self.epochs = epochs
-        self.batch = batch
-        self.draws = draws
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    _seed = _Bayes._seed
-    _threads = _Bayes._threads
+    hidden: tuple[int, ...] = (50,)
+    activation: str = "relu"
+    components: int = 1
+    epochs: int | None = None
+    batch: int | None = None
+    draws: int = 50
+    random_state: Any = 1
+    n_jobs: int | None = None
 
     def _fit(self, X: np.ndarray, y: np.ndarray, classes: int) -> None:
-        if len(X) < 2:
-            raise ValueError(f"at least two rows are needed to scale the features, but n_samples = {len(X)}: 1 sample")
-        self._centre, scale = X.mean(axis=0), X.std(axis=0)
-        self._scale = np.where(scale > 1e-12 * np.maximum(1, np.abs(self._centre)), scale, 1.0)
+        self._set_scale(X, X.mean(axis=0), X.std(axis=0))
         likelihood = {0: "gaussian", 2: "bernoulli"}.get(classes, "categorical")
         with warnings.catch_warnings():
-            # Constant columns are no news to a pipeline.
+            # In a pipeline, constant columns are common and need no warning.
             warnings.simplefilter("ignore", NatmixWarning)
             target = models.Mlp(
-                (X - self._centre) / self._scale,
+                self._scaled(X),
                 y,
                 hidden=self.hidden,
                 activation=self.activation,
@@ -281,16 +273,11 @@ class _BayesNetwork(BaseEstimator):
                 epochs=self.epochs,
                 batch=None if self.batch is None else min(self.batch, len(X)),
             )
-        self.posterior_: Posterior = fit(
-            target, components=self.components, seed=self._seed(), threads=self._threads(), progress=False
-        )
-        self.n_iter_ = self.posterior_.iterations
+        self._fit_target(target, components=self.components)
 
     def _predict(self, X: Any) -> dict[str, np.ndarray]:
-        check_is_fitted(self, "posterior_")
-        X = validate_data(self, X, dtype=float, reset=False)
-        draws = self.draws * self.components
-        return self.posterior_.predict((X - self._centre) / self._scale, draws=draws, threads=self._threads())
+        rows = self._checked_rows(X)
+        return self.posterior_.predict(rows, draws=self.draws * self.components, threads=self._threads())
 
 
 class BayesNetworkClassifier(_Classes, _BayesNetwork):
@@ -299,17 +286,17 @@ class BayesNetworkClassifier(_Classes, _BayesNetwork):
     Parameters
     ----------
     hidden : tuple of int
-        Units of the hidden layers.
+        Units of each hidden layer.
     activation : {"relu", "tanh"}
+        Activation function of the hidden units.
     components : int
-        Gaussians in the posterior of the weights.
+        Number of Gaussians in the posterior of the weights.
     epochs, batch : int, optional
-        Passes over the data and rows in a minibatch; chosen by the number of rows unless given.
+        Passes over the data, and rows per minibatch; by default they depend on the number of rows.
     draws : int
-        Draws of the weights that a prediction averages over, for each component.
-    random_state : int, RandomState or None
-    n_jobs : int, optional
-        Threads; one unless given, -1 for all.
+        Draws of the weights per component that a prediction averages over.
+    random_state, n_jobs
+        Seed and number of threads, as for :class:`BayesClassifier`.
 
     Attributes
     ----------
@@ -326,7 +313,7 @@ class BayesNetworkClassifier(_Classes, _BayesNetwork):
 
 
 class BayesNetworkRegressor(RegressorMixin, _BayesNetwork):
-    """A Bayesian neural network for numbers, with unknown noise; the outcome is centred and scaled inside.
+    """A Bayesian neural network for numbers, with unknown noise; the outcome is centred and scaled internally.
 
     Parameters and attributes are those of :class:`BayesNetworkClassifier`, without classes.
     """
@@ -340,7 +327,7 @@ class BayesNetworkRegressor(RegressorMixin, _BayesNetwork):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted means and, if asked, standard deviations with the noise included."""
+        """Predicted means and, with ``return_std``, standard deviations that include the noise."""
         found = self._predict(X)
         mean = self._outcome[0] + self._outcome[1] * found["mean"]
         return (mean, self._outcome[1] * found["sd"]) if return_std else mean

@@ -1,4 +1,4 @@
-//! Arrays across the border: what Python hands over is checked for type and shape before a number is read.
+//! Arrays from and to Python: type and shape are checked before a number is read.
 
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-/// Numbers of the given shape; only what is not a plain array of doubles is converted.
+/// Numbers of the given shape; anything but a C-ordered array of doubles is converted.
 pub fn numbers<'py>(value: &Bound<'py, PyAny>, what: &str, shape: &[usize]) -> PyResult<PyReadonlyArrayDyn<'py, f64>> {
     let array = doubles(value, what)?;
     if array.shape() != shape {
@@ -34,7 +34,7 @@ pub fn doubles<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<PyReadonl
     let options = PyDict::new(py);
     options.set_item("dtype", "float64")?;
     let array = numpy.call_method("ascontiguousarray", (array,), Some(&options))?;
-    // A number alone becomes an array of one: its own shape says what it was.
+    // `ascontiguousarray` makes an array of one number from a scalar: the original shape is restored.
     let array = array.call_method1("reshape", (value_shape(value, &array)?,))?;
     Ok(array.cast::<PyArrayDyn<f64>>()?.try_readonly()?)
 }
@@ -43,7 +43,7 @@ fn value_shape<'py>(value: &Bound<'py, PyAny>, array: &Bound<'py, PyAny>) -> PyR
     numpy(value.py())?.call_method1("shape", (value,)).or_else(|_| array.getattr("shape"))
 }
 
-/// Points, one a row.
+/// Points, one per row.
 pub fn points<'py>(value: &Bound<'py, PyAny>, what: &str, dim: usize) -> PyResult<PyReadonlyArrayDyn<'py, f64>> {
     let array = doubles(value, what)?;
     match array.shape() {
@@ -74,7 +74,7 @@ pub fn matrices<'py>(py: Python<'py>, values: Vec<f64>, dim: usize) -> PyResult<
     PyArray1::from_vec(py, values).reshape([n, dim, dim])
 }
 
-/// NumPy, found once.
+/// NumPy, imported once.
 fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     static NUMPY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     Ok(NUMPY.get_or_try_init(py, || py.import("numpy").map(Bound::unbind))?.bind(py))
@@ -88,8 +88,8 @@ pub fn tuple(shape: &[usize]) -> String {
     }
 }
 
-/// Runs work of the engine without the interpreter, in threads of its own: a pool that outlives a call would not survive a
-/// fork.
+/// Runs work of the engine without the interpreter, in a pool of threads made for this call: a pool that outlives the call
+/// would not survive a fork.
 pub fn in_pool<T: Send, E: Into<natmix_app::Error> + Send>(
     py: Python<'_>,
     threads: usize,

@@ -1,7 +1,7 @@
 //! A Python function as a target: one call for all points of an iteration.
 //!
-//! The function gets an array of its own, with one point a row, so it may write in it or keep it. It returns values; or values
-//! and gradients; or values, gradients and Hessians. What it returns is read where it lies.
+//! The function gets an array of its own, with one point per row, so it may modify or keep it. It returns values; or values
+//! and gradients; or values, gradients and Hessians. Returned arrays of doubles are read without a copy.
 
 use crate::arrays::{numbers, slice, tuple};
 use natmix::Scratch;
@@ -29,17 +29,17 @@ pub enum Gradient {
 #[derive(Debug)]
 pub struct Callable {
     pub function: Py<PyAny>,
-    /// Gives the curvature of each point; without it, the function's third return does.
+    /// Returns the curvature of each point; without it, the function's third return value is used.
     pub curvature: Option<Py<PyAny>>,
     pub curvatures: Vec<(Curvature, CurvatureShape)>,
-    /// The variables of the caller's context, so that the function sees them in whatever thread it runs.
+    /// The caller's context, so that the function sees its variables in any thread.
     pub context: Py<PyAny>,
-    /// Whether some thread is in that context.
+    /// Whether a thread is in that context.
     pub entered: AtomicBool,
     pub dim: usize,
     pub names: Vec<String>,
     pub gradient: Gradient,
-    /// Set when the user insists on an end.
+    /// Set when the user asks a second time to stop.
     pub abort: Arc<AtomicBool>,
 }
 
@@ -55,7 +55,7 @@ impl Callable {
     fn call<'py>(&self, py: Python<'py>, function: &Py<PyAny>, points: &[f64]) -> PyResult<Bound<'py, PyAny>> {
         let array = PyArray1::from_slice(py, points).reshape([points.len() / self.dim, self.dim])?;
         let context = self.context.bind(py);
-        // A context cannot be entered twice at once: whoever comes second takes a copy.
+        // A context cannot be entered twice at once: a second caller takes a copy.
         if self.entered.swap(true, Ordering::Acquire) {
             return context.call_method0(intern!(py, "copy"))?.call_method1(intern!(py, "run"), (function, array));
         }
@@ -93,7 +93,7 @@ impl Callable {
         out.log_p.copy_from_slice(slice(&returned.log_p)?);
         if let Some(out) = out.grad {
             let Some(grad) = &returned.grad else {
-                return Err(PyTypeError::new_err("the target returned no gradient this time"));
+                return Err(PyTypeError::new_err("the target returned a gradient before, but not this time"));
             };
             out.copy_from_slice(slice(&numbers(grad, "grad", &[z.len(), self.dim])?)?);
         }
@@ -101,7 +101,9 @@ impl Callable {
             let hess = match (&self.curvature, returned.hess) {
                 (Some(function), _) => self.call(py, function, z.data())?,
                 (None, Some(hess)) => hess,
-                (None, None) => return Err(PyTypeError::new_err("the target returned no Hessian this time")),
+                (None, None) => {
+                    return Err(PyTypeError::new_err("the target returned a Hessian before, but not this time"));
+                }
             };
             self.sum(&hess, z.len(), request)?;
         }
@@ -129,7 +131,7 @@ impl Callable {
             let values = &values[i * each..(i + 1) * each];
             log_p[i] = values[0];
             for j in 0..d {
-                // As it was rounded, not as it was meant.
+                // The difference of the rounded points, not twice the step.
                 let width = (z[j] + step(z[j])) - (z[j] - step(z[j]));
                 grad[i * d + j] = (values[1 + 2 * j] - values[2 + 2 * j]) / width;
             }
@@ -189,7 +191,7 @@ impl Target for Callable {
     }
 
     fn host(&self, fit: &mut (dyn FnMut() + Send)) {
-        // The interpreter knows this thread from here on: making it known anew would take most of the time of a call.
+        // Attaches this thread to the interpreter for the whole fit: attaching for every call would take most of its time.
         Python::attach(|py| py.detach(fit));
     }
 

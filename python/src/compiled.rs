@@ -1,12 +1,13 @@
 //! A compiled function as a target: called from any thread, without the interpreter.
 //!
-//! The signature is the one that nutpie uses, so that what PyMC and numba compile for it fits here too:
+//! The signature is the one that nutpie uses, so functions that PyMC and numba compile for it can be used here too:
 //!
 //! ```c
 //! int64_t logp(size_t dim, const double *z, double *grad, double *value, void *user_data);
 //! ```
 //!
-//! Zero is success; a positive number says that the density has no value at this point, a negative one that nothing can go on.
+//! Zero is success; a positive number means that the density cannot be evaluated at this point, a negative one that the run
+//! cannot continue.
 
 use natmix::Scratch;
 use natmix::target::{EvalOut, Points, Rows, Target, TargetError};

@@ -1,11 +1,11 @@
-//! Plain values across the border: dictionaries, lists, numbers and names of Python, and back.
+//! Plain values from and to Python: dictionaries, lists, numbers and text.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};
 
-/// A value of Python as settings and descriptions take it.
+/// A Python value as a JSON value.
 pub fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if value.is_none() {
         return Ok(Value::Null);
@@ -15,13 +15,11 @@ pub fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     if value.cast::<PyInt>().is_ok() {
         let whole = value.extract::<u64>().map(Number::from).or_else(|_| value.extract::<i64>().map(Number::from));
-        return whole.map(Value::Number).map_err(|_| PyValueError::new_err(format!("settings: {value} is too large")));
+        return whole.map(Value::Number).map_err(|_| PyValueError::new_err(format!("{value} is too large")));
     }
     if let Ok(value) = value.cast::<PyFloat>() {
         let number = Number::from_f64(value.value());
-        return number
-            .map(Value::Number)
-            .ok_or_else(|| PyValueError::new_err(format!("settings: {value} is not finite")));
+        return number.map(Value::Number).ok_or_else(|| PyValueError::new_err(format!("{value} is not finite")));
     }
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Value::String(text.extract()?));
@@ -32,19 +30,19 @@ pub fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if value.cast::<PyList>().is_ok() || value.cast::<PyTuple>().is_ok() {
         return value.try_iter()?.map(|item| to_value(&item?)).collect::<PyResult<_>>().map(Value::Array);
     }
-    // A number of NumPy.
+    // A NumPy number.
     match value.call_method0("item") {
         Ok(plain) if !plain.get_type().is(value.get_type()) => to_value(&plain),
-        _ => Err(PyTypeError::new_err(format!("a setting is not a plain number or name: {}", value.repr()?))),
+        _ => Err(PyTypeError::new_err(format!("not a plain number, text, list or dictionary: {}", value.repr()?))),
     }
 }
 
-/// The same of a dictionary with names as keys.
+/// A Python dictionary with text as keys, as a JSON object.
 pub fn to_map(dict: &Bound<'_, PyDict>) -> PyResult<Map<String, Value>> {
     dict.iter().map(|(name, value)| Ok((name.extract()?, to_value(&value)?))).collect()
 }
 
-/// The other way.
+/// A JSON value as a Python value.
 pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),

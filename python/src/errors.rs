@@ -1,4 +1,4 @@
-//! Errors of the engine as exceptions of Python; those that began in Python come back as they were.
+//! Errors of the engine as Python exceptions; exceptions raised in Python are passed on unchanged.
 
 use natmix::Error;
 use natmix::target::TargetError;
@@ -14,7 +14,7 @@ pub fn raise(error: impl Into<natmix_app::Error>) -> PyErr {
     }
 }
 
-/// What happened, and why.
+/// The message of an error with those of its causes.
 fn whole(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", whole(source)),
@@ -36,16 +36,16 @@ fn of_engine(error: Error) -> PyErr {
     }
 }
 
-/// An error with the names that things have in Python.
+/// The message of an error, with Python names.
 pub fn in_python(error: &Error) -> String {
     match error {
-        // The number as Python writes it.
+        // NaN as Python writes it.
         Error::Config { setting, problem } => format!("{setting} {}", problem.replace("NaN", "nan")),
         other => without_options(&other.to_string()),
     }
 }
 
-/// A message with the names that things have in Python instead of those of the command line.
+/// A message with Python keywords in place of command-line flags.
 fn without_options(message: &str) -> String {
     let message = message.replace("`init_mean` and `init_sd`", "init=(mean, sd)");
     let mut words = message.split("--");

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
-/// Time between two looks at signals and progress.
+/// Time between two checks for signals and progress.
 const TICK: Duration = Duration::from_millis(50);
 
 /// A finished run.
@@ -33,7 +33,7 @@ struct Latest(Arc<Mutex<Option<TraceRow>>>);
 
 impl Latest {
     fn show(&mut self, row: TraceRow) {
-        // Whoever holds it is only showing it: the next row will do.
+        // Locked only while a row is being shown: skip this row, the next one will do.
         if let Ok(mut latest) = self.0.try_lock() {
             *latest = Some(row);
         }
@@ -58,9 +58,9 @@ impl FitWatch for Latest {
     }
 }
 
-/// Fits a mixture to a target. `keywords` are settings by name, beside those that the target has of its own.
-/// `progress(iteration, evals, seconds, elbo, se, components)` is called now and then; the ELBO is NaN while modes are
-/// looked for.
+/// Fits a mixture to a target. `keywords` are settings by name, in addition to those of the target itself.
+/// `progress(iteration, evals, seconds, elbo, se, components)` is called from time to time; the ELBO is NaN during the
+/// search for modes.
 #[pyfunction]
 #[pyo3(signature = (target, keywords, start=None, progress=None))]
 pub fn fit(
@@ -92,7 +92,7 @@ pub fn fit(
             while let Err(mpsc::RecvTimeoutError::Timeout) = finished.recv_timeout(TICK) {
                 let row = latest.lock().ok().and_then(|mut latest: MutexGuard<'_, Option<TraceRow>>| latest.take());
                 if let Err(error) = tick(show, row) {
-                    // Asked for twice: no further evaluation. Only signals ask again: nothing is shown any more.
+                    // A second request stops evaluations at once. Nothing is shown any more, so only a signal can be one.
                     insisted = raised.is_some();
                     target.abort.store(insisted, Ordering::Relaxed);
                     stop.cancel();
@@ -110,7 +110,7 @@ pub fn fit(
     Ok(PyRun { finished, settings })
 }
 
-/// Keywords over the settings of the target. What both set is refused: it is not clear which one is meant.
+/// Keywords over the settings of the target. A setting given in both is refused: it is not clear which one is meant.
 fn resolve(target: &PyTarget, keywords: &Bound<'_, PyDict>) -> PyResult<Settings> {
     let mut given = Settings::default();
     settings::set(&mut given, keywords, false)?;
@@ -120,7 +120,7 @@ fn resolve(target: &PyTarget, keywords: &Bound<'_, PyDict>) -> PyResult<Settings
     Ok(given.over(target.settings.clone()))
 }
 
-/// What the caller's thread does now and then.
+/// Checks for signals and shows progress, in the caller's thread.
 fn tick(progress: Option<&Py<PyAny>>, row: Option<TraceRow>) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;
@@ -133,7 +133,7 @@ fn tick(progress: Option<&Py<PyAny>>, row: Option<TraceRow>) -> PyResult<()> {
 
 #[pymethods]
 impl PyRun {
-    /// The draws of the mixture, in the space that was fitted, that summaries are made from.
+    /// Draws of the mixture, in the space that was fitted, from which summaries are computed.
     #[getter]
     fn draws<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         let sample = self.finished.sample.as_ref();

@@ -1,4 +1,5 @@
-//! Glue between Python and the engine: arrays in, arrays out. Names, checks and words for people are in the Python files.
+//! The compiled module behind the Python package: arrays in, arrays out. The public API, checks and texts are in the Python
+//! files.
 
 mod arrays;
 mod callable;

@@ -1,4 +1,4 @@
-//! A mixture of Gaussians, as Python holds it.
+//! The Python class `Mixture`: a mixture of Gaussians.
 
 use crate::arrays::{doubles, in_pool, matrices, numbers, points, rows, slice, vector};
 use crate::errors::raise;
@@ -8,10 +8,10 @@ use numpy::{PyArray1, PyArray2, PyArray3, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Draws that are weighed for each one that is resampled.
-const WEIGHED: usize = 4;
-/// Fewest draws that are weighed.
-const FEWEST_WEIGHED: usize = 1_000;
+/// Weighted draws per resampled draw.
+const WEIGHTED_PER_DRAW: usize = 4;
+/// Fewest weighted draws.
+const MIN_WEIGHTED: usize = 1_000;
 
 /// A mixture of Gaussians.
 #[pyclass(frozen, module = "natmix._natmix", name = "Mixture")]
@@ -77,7 +77,7 @@ impl PyMixture {
         matrices(py, all, self.0.dim())
     }
 
-    /// Points of highest density.
+    /// Local maxima of the density.
     fn modes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let modes = py.detach(|| self.0.modes());
         rows(py, modes.into_iter().flat_map(|mode| mode.at).collect(), self.0.dim())
@@ -94,7 +94,7 @@ impl PyMixture {
         Ok(vector(py, py.detach(|| self.0.log_density(&z))))
     }
 
-    /// Draws of the target: those of the mixture, chosen again by their importance weights.
+    /// Draws of the mixture, resampled by their importance weights.
     fn resample<'py>(
         &self,
         py: Python<'py>,
@@ -105,7 +105,7 @@ impl PyMixture {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let target = target.engine()?;
         let z = in_pool(py, threads, || {
-            let draws = WEIGHED.saturating_mul(n).max(FEWEST_WEIGHED);
+            let draws = WEIGHTED_PER_DRAW.saturating_mul(n).max(MIN_WEIGHTED);
             natmix::diagnose::weigh_draws(target, &self.0, draws, seed).map(|weighted| weighted.resample(n, seed))
         })?;
         if z.is_empty() && n > 0 {

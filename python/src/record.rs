@@ -1,4 +1,4 @@
-//! All that is kept of a fit, as Python holds it: figures, files, the page.
+//! The Python class `Record`: everything that is kept of a fit, with figures, files and the page.
 
 use crate::arrays::{in_pool, points, rows, slice};
 use crate::convert::{to_map, to_python};
@@ -28,23 +28,23 @@ type RecordParts<'py> = (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray
 /// Name, shape and dimensions of a variable.
 type VariableParts = (String, Vec<usize>, Vec<String>);
 
-/// Features with their levels, the offset's column and the exposure's.
+/// Features with their levels, and the names of the offset and exposure columns.
 type NeededColumns = (Vec<(String, Option<Vec<String>>)>, Option<String>, Option<String>);
 
 /// What is kept of a fit.
 #[pyclass(frozen, module = "natmix._natmix", name = "Record")]
 pub struct PyRecord {
     kept: natmix_app::FitRecord,
-    /// Draws in the space that was fitted, where they were made in this process.
+    /// Draws in the space that was fitted, if the fit ran in this process.
     sample: Option<MixtureSample>,
-    /// Figures of a regression's rows, measured when somebody wants to see them.
+    /// Figures of a regression's rows, computed when first asked for.
     rows: OnceLock<Predictive>,
 }
 
 #[pymethods]
 impl PyRecord {
-    /// Puts together what a run found. `draws` are on the user's own scale, made from those of the run; without them the
-    /// target's own scale is used.
+    /// The record of a run. `draws` are those of the run, mapped to the user's own scale; without them the target's own
+    /// scale is used.
     #[new]
     #[pyo3(signature = (run, target, kind, what, variables, coords, names=None, draws=None))]
     #[allow(clippy::too_many_arguments)]
@@ -75,13 +75,13 @@ impl PyRecord {
         Ok(Self { kept, sample, rows: OnceLock::new() })
     }
 
-    /// Reads what a fit left in a folder.
+    /// Reads what a fit wrote to a folder.
     #[staticmethod]
     fn load(dir: PathBuf) -> PyResult<Self> {
         natmix_app::FitRecord::load(&dir).map(Self::from).map_err(raise)
     }
 
-    /// Writes everything into a folder, with figures of the rows if the target is at hand.
+    /// Writes everything to a folder, with figures of the rows if the target is given.
     #[pyo3(signature = (dir, target=None))]
     fn save(&self, py: Python<'_>, dir: PathBuf, target: Option<&PyTarget>) -> PyResult<()> {
         let whole = self.whole(py, target)?;
@@ -129,7 +129,7 @@ impl PyRecord {
         to_python(py, &report)
     }
 
-    /// Of what it is the posterior: `density`, `regression`, `network` or `external`.
+    /// Kind of model that was fitted: `density`, `regression`, `network` or `external`.
     #[getter]
     fn kind(&self) -> &'static str {
         match &self.kept.posterior.model {
@@ -140,7 +140,7 @@ impl PyRecord {
         }
     }
 
-    /// The model's own variables, if it has any that only Python knows.
+    /// The model's own variables, for models defined in Python.
     #[getter]
     fn variables(&self) -> Vec<VariableParts> {
         let known = self.external().map_or(&[][..], |memory| &memory.variables[..]);
@@ -157,8 +157,8 @@ impl PyRecord {
         Ok(coords)
     }
 
-    /// Features with their levels, and names of the columns for offset and exposure: what a table of new rows needs. Nothing
-    /// where there is no table.
+    /// Features with their levels, and names of the columns for offset and exposure: what a table of new rows needs. None
+    /// if the model was not fitted to a table.
     #[getter]
     fn columns(&self) -> Option<NeededColumns> {
         let encoding = self.encoding()?;
@@ -202,7 +202,7 @@ impl PyRecord {
         Ok(columns)
     }
 
-    /// The page of the report, with figures of the rows if the target is at hand.
+    /// The page of the report, with figures of the rows if the target is given.
     #[pyo3(signature = (target=None))]
     fn html(&self, py: Python<'_>, target: Option<&PyTarget>) -> PyResult<String> {
         let whole = self.whole(py, target)?;
@@ -242,7 +242,7 @@ impl From<natmix_app::FitRecord> for PyRecord {
 }
 
 impl PyRecord {
-    /// All there is to know: with figures of the rows, if there are rows and they were not measured before.
+    /// The record with figures of the rows added, if there are rows and the record does not have them yet.
     fn whole(&self, py: Python<'_>, target: Option<&PyTarget>) -> PyResult<natmix_app::FitRecord> {
         let mut whole = self.kept.clone();
         let study = target.and_then(|target| target.problem.study());
@@ -253,7 +253,7 @@ impl PyRecord {
                 Some(sample) => Predictive::measure(study, None, q, &sample.z, seed),
                 None => Predictive::measure(study, None, q, &MixtureSample::of(q, seed).z, seed),
             })?;
-            // Whoever came first has measured the same.
+            // If another thread was first, it has computed the same.
             let _ = self.rows.set(measured);
         }
         if let Some(rows) = self.rows.get() {

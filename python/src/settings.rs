@@ -1,4 +1,4 @@
-//! Keywords of Python as settings.
+//! Settings from Python keywords.
 
 use crate::errors::in_python;
 use natmix::Error;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 use toml::Value;
 
-/// Sets what `keywords` give, each by its name; those of a network's training if `training`.
+/// Sets each of `keywords` by its name: settings of a network's training if `training`, else of a fit.
 pub fn set(settings: &mut Settings, keywords: &Bound<'_, PyDict>, training: bool) -> PyResult<()> {
     for (name, given) in keywords {
         let name: String = name.extract()?;
@@ -19,7 +19,7 @@ pub fn set(settings: &mut Settings, keywords: &Bound<'_, PyDict>, training: bool
     Ok(())
 }
 
-/// The exception for a value that is none of this setting, with the value as Python writes it.
+/// The exception for an invalid value of a setting, with the value as Python writes it.
 fn refuse(error: Error, given: &Bound<'_, PyAny>) -> PyErr {
     let text = in_python(&error);
     PyValueError::new_err(match (text.rsplit_once(", not "), given.repr()) {
@@ -31,7 +31,7 @@ fn refuse(error: Error, given: &Bound<'_, PyAny>) -> PyErr {
 /// A plain value: text, a number, true or false, or a list of such.
 fn value(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Value> {
     if given.is_none() {
-        // No setting is a table: this makes a message that says what it must be.
+        // No setting is a table: the resulting message says what the setting must be.
         return Ok(Value::Table(toml::Table::new()));
     }
     if let Ok(truth) = given.cast::<PyBool>() {

@@ -1,4 +1,4 @@
-//! What can be fitted, as Python holds it.
+//! The Python class `Target`: what can be fitted.
 
 use crate::arrays::{in_pool, points, rows, slice, vector};
 use crate::callable::{Callable, Gradient};
@@ -24,16 +24,16 @@ use std::sync::atomic::AtomicBool;
 /// Values and gradients.
 type ValueAndGrad<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>);
 
-/// Points of one task.
+/// Points per task.
 const CHUNK: usize = 64;
 
 /// What can be fitted.
 #[pyclass(frozen, module = "natmix._natmix", name = "Target")]
 pub struct PyTarget {
     pub problem: Problem,
-    /// Set to end a run at once.
+    /// Set to stop a run at once.
     pub abort: Arc<AtomicBool>,
-    /// What the model adds to the settings of a fit.
+    /// Settings given with the model, to which those of the fit are added.
     pub settings: Settings,
 }
 
@@ -47,7 +47,7 @@ impl PyTarget {
         Self { problem, abort, settings: Settings::default() }
     }
 
-    /// The target of the engine.
+    /// The target as the engine sees it.
     pub fn engine(&self) -> PyResult<&dyn natmix::target::Target> {
         self.problem.target().map_err(raise)
     }
@@ -67,7 +67,7 @@ fn categorical(table: &Table) -> Option<Vec<String>> {
     Some(names.collect()).filter(|names: &Vec<String>| !names.is_empty())
 }
 
-/// A setting that is given only where it is not the default, as on the command line.
+/// A setting that counts as given only where it is not the default, as on the command line.
 fn unless<T: PartialEq>(default: T, value: T) -> Option<T> {
     (value != default).then_some(value)
 }
@@ -119,14 +119,14 @@ impl PyTarget {
         if address == 0 {
             return Err(PyValueError::new_err("the address of the compiled function is zero"));
         }
-        // SAFETY: only `natmix.from_pymc` and `natmix.from_cfunc` come here, whose documentation asks for exactly this
-        // signature, and numba compiles to it; `owner` holds the compiled function.
+        // SAFETY: only `natmix.from_pymc` calls this, with a function that numba compiled to exactly this signature; `owner`
+        // holds the compiled function.
         #[allow(unsafe_code)]
         let compiled = unsafe { Compiled::new(address, user_data, owner, names.len(), names) };
         Ok(Self::external(Box::new(compiled), 1, Arc::default()))
     }
 
-    /// A regression: a table with named columns, the outcome among them.
+    /// A regression: a table with named columns, including the outcome.
     #[staticmethod]
     #[pyo3(signature = (kind, values, names, levels, outcome, offset, exposure, weights, standardize, intercept, prior_sd, noise_sd))]
     #[allow(clippy::too_many_arguments)]
@@ -167,7 +167,7 @@ impl PyTarget {
         Ok(Self::new(problem, settings))
     }
 
-    /// A network: a table with named columns, the outcome among them, and settings of training.
+    /// A network: a table with named columns, including the outcome, and settings of training.
     #[staticmethod]
     fn network(
         values: &Bound<'_, PyAny>,
@@ -215,13 +215,13 @@ impl PyTarget {
         Ok(self.engine()?.parameter_names())
     }
 
-    /// One line for people.
+    /// A description in one line.
     #[getter]
     fn summary(&self) -> String {
         self.problem.summary()
     }
 
-    /// What was odd about the data.
+    /// Warnings about the data.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.problem.warnings().to_vec()

@@ -1,4 +1,4 @@
-"""Makes references.json: long runs of NUTS, and quadrature where a posterior has many modes. Run by hand: takes minutes."""
+"""Writes references.json: long runs of NUTS, and quadrature where a posterior has many modes. Run by hand; takes minutes."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def nuts(model, *args, **kwargs):
 
 
 def phases():
-    """By quadrature on a grid that is fine for every ridge."""
+    """Quadrature on a grid that resolves every ridge."""
     freqs, observed = phase_data()
     tec = np.linspace(-100, 100, 20001)
     const = np.linspace(-np.pi, np.pi, 721)

@@ -1,4 +1,4 @@
-"""Models that other systems are known to stumble over, in NumPyro."""
+"""Models that are known to be difficult for other systems, in NumPyro."""
 
 import jax.numpy as jnp
 import numpy as np

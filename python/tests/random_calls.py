@@ -1,4 +1,4 @@
-"""Random calls of natmix, sensible ones and others; prints the resident memory in MB after each batch.
+"""Random calls of natmix, valid and invalid; prints the resident memory in MB after each batch.
 
     python random_calls.py 300 500 500
 
@@ -18,7 +18,7 @@ import natmix
 
 
 def random_call(rng):
-    """One call of something, with luck a sensible one."""
+    """One random call, valid or not."""
     dim = rng.choice([1, 2, 3, 7])
     returns = rng.choice(["good", "good", "values", "hessian", "shape", "nan", "raise", "float32", "list", "none"])
 

@@ -1,4 +1,4 @@
-"""Functions of NumPy arrays: the first thing that people try."""
+"""Functions of NumPy arrays as targets."""
 
 import os
 import pickle
@@ -19,7 +19,7 @@ def normal(z):
 
 
 def skewed(z):
-    """Never fitted exactly, so that a run with a tiny tolerance goes on."""
+    """A target that is never fitted exactly, so that a run with a tiny tolerance does not converge."""
     return (z - np.exp(z)).sum(axis=1), 1.0 - np.exp(z)
 
 
@@ -44,7 +44,7 @@ def test_contract_names():
     np.testing.assert_allclose(post.log_density(z), expected, atol=1e-4)
 
 
-def test_one_call_an_iteration_with_all_points():
+def test_one_call_per_iteration_with_all_points():
     calls = []
 
     def counted(z):
@@ -52,7 +52,7 @@ def test_one_call_an_iteration_with_all_points():
         return normal(z)
 
     post = natmix.fit(counted, dim=3, components=4, seed=1, draws_per_component=42, max_seconds=20)
-    probes = 2  # what does it return, and are the shapes right
+    probes = 2  # calls before the fit: what it returns, and whether the shapes are right
     assert len(calls) == probes + post.iterations + 1
     # 42 draws and the centre of each of four components.
     assert set(calls[probes:-1]) <= {(168, 3), (172, 3)}
@@ -76,13 +76,13 @@ def test_same_as_rust():
     density = natmix.models.Density(spec)
     post = natmix.fit(density, components=5, seed=2)
     assert post.modes.shape == (2, 2)
-    # Through Python and back, the same numbers go to the same engine.
+    # The engine gets the same numbers directly and through Python.
     again = natmix.fit(density.log_p, dim=2, init=(0.0, 3.0), components=5, seed=2)
     assert (post.weights == again.weights).all() and (post.means == again.means).all()
     assert post.evals == again.evals
 
 
-def test_exceptions_come_back_unchanged():
+def test_exceptions_are_passed_on_unchanged():
     class Mine(Exception):
         pass
 
@@ -124,7 +124,7 @@ def test_wrong_returns_are_named(returned, error, words):
         natmix.fit(returned, dim=3, components=1, gradient="none", method="von")
 
 
-def test_other_dtypes_and_layouts_are_taken():
+def test_other_dtypes_and_layouts_are_converted():
     reference = quiet(normal, dim=2, components=2, seed=1)
 
     def fortran(z):
@@ -159,7 +159,7 @@ def test_a_function_that_changes_or_keeps_its_input():
     assert all((z > 1e5).all() for z in kept)
 
 
-def test_nan_and_infinity_are_left_out():
+def test_points_with_nan_and_infinity_are_left_out():
     def holes(z):
         value, grad = normal(z)
         value = np.where(z[:, 0] > 2.5, np.nan, np.where(z[:, 1] > 3, -np.inf, value))
@@ -172,7 +172,7 @@ def test_nan_and_infinity_are_left_out():
 
 
 def test_values_only():
-    with pytest.warns(natmix.NatmixWarning, match="returns values only: gradients are taken numerically, at 5 points"):
+    with pytest.warns(natmix.NatmixWarning, match="returns values only: gradients are computed numerically, with 5 evaluations"):
         numerical = natmix.fit(lambda z: normal(z)[0], dim=2, components=1)
     np.testing.assert_allclose(numerical.means, 1.0, atol=1e-5)
     exact = natmix.fit(normal, dim=2, components=1)
@@ -258,7 +258,7 @@ def test_ctrl_c_twice_raises():
     presser.join()
 
 
-def test_the_interpreter_is_free_meanwhile():
+def test_other_python_threads_run_during_a_fit():
     ticks = 0
     stop = threading.Event()
 
@@ -326,11 +326,11 @@ def test_untrusted_fits_warn():
         (dict(dim=2.5), ValueError, "dim must be a positive"),
         (dict(), TypeError, "needs dim"),
         (dict(dim=2, components=0), ValueError, "components"),
-        (dict(dim=2, components="many"), ValueError, "components must be auto or a whole number from 0 on, not 'many'"),
+        (dict(dim=2, components="many"), ValueError, "components must be auto or a non-negative whole number, not 'many'"),
         (dict(dim=2, method="magic"), ValueError, "method must be one of auto, bbvi, .*, not 'magic'"),
         (dict(dim=2, draws="dice"), ValueError, "draws must be auto or one of independent, .*, not 'dice'"),
         (dict(dim=2, tolerance=-1.0), ValueError, "tolerance must be a positive number, not -1"),
-        (dict(dim=2, seed=-1), ValueError, "seed must be a whole number from 0 on, not -1"),
+        (dict(dim=2, seed=-1), ValueError, "seed must be a non-negative whole number, not -1"),
         (dict(dim=2, rate="fast"), ValueError, "rate must be a number, not 'fast'"),
         (dict(dim=2, method="ngvi", rate=np.nan), ValueError, "rate must be a positive number, not nan"),
         (dict(dim=2, rate=0.1), ValueError, "rate is not read by method component-draws with rule trust-region, but by bbvi"),
@@ -348,7 +348,7 @@ def test_bad_settings_are_named(settings, error, words):
         natmix.fit(normal, **{"components": 1, **settings})
 
 
-def test_functions_of_one_point_are_told():
+def test_functions_of_one_point_are_refused():
     with pytest.raises(ValueError, match=r"log_p has shape \(\) for points of shape \(2, 3\).*many points at once"):
         natmix.fit(lambda z: 0.0, dim=3)
     with pytest.raises(TypeError, match="the target returned None"):
@@ -358,7 +358,7 @@ def test_functions_of_one_point_are_told():
 
 
 def test_a_resampled_summary_is_closer():
-    """Draws of a mixture that is too wide, corrected to a normal distribution. The error of a mean is one in sixty."""
+    """Draws of a mixture that is too wide, corrected to a normal distribution. The standard error of a mean is 1/60."""
     post = natmix.fit(lambda z: (-0.125 * z[:, 0] ** 2, -0.25 * z), dim=1, names=["a"], components=1)
     normal = natmix.from_callable(lambda z: (-0.5 * (z[:, 0] - 0.5) ** 2, 0.5 - z), dim=1, names=["a"])
     plain, corrected = post.summary()["a"], post.with_target(normal).summary(resample=True)["a"]

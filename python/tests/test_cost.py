@@ -1,4 +1,4 @@
-"""What the border costs: time of a call, time of an import, memory."""
+"""Costs of calling from Python: time of a call, time of an import, memory."""
 
 import gc
 import os
@@ -16,7 +16,7 @@ DIM = 20
 
 
 class Timed:
-    """A density as a Python function that takes and returns NumPy arrays, with the time that it takes itself."""
+    """A density as a Python function that takes and returns NumPy arrays, and measures its own time."""
 
     def __init__(self, density):
         self.density = density
@@ -25,7 +25,7 @@ class Timed:
     def __call__(self, z):
         began = time.thread_time()
         log_p, grad = self.density.log_p(z)
-        # What a function in NumPy would do at the least.
+        # The least work that a function in NumPy would do.
         log_p = log_p - 0.0 * np.einsum("ij,ij->i", z, z)
         grad = grad - 0.0 * z
         self.seconds += time.thread_time() - began
@@ -35,8 +35,8 @@ class Timed:
 @pytest.mark.parametrize(("method", "components"), [("component-draws", 1), ("component-draws", 5), ("auto", "auto")])
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
 def test_a_callable_costs_little_more_than_its_own_time(method, components):
-    """Whole fit <= 1.1 (own time of the callable + the same fit in Rust), in time of the processor: a busy machine does not
-    count."""
+    """Whole fit <= 1.1 (own time of the callable + the same fit in Rust), in CPU time, so that a busy machine does not
+    matter."""
     settings = dict(method=method, components=components, seed=1, max_evals=40_000, tolerance=1e-300, threads=1)
     density = natmix.models.Density({"kind": "funnel", "dim": DIM, "sd0": 1.0, "init": {"mean": 0.0, "sd": 1.0}})
     ratios = []
@@ -57,7 +57,7 @@ def test_a_callable_costs_little_more_than_its_own_time(method, components):
 
 
 def test_import_is_quick():
-    # Time of the processor, so that a busy machine does not count.
+    # CPU time, so that a busy machine does not matter.
     code = "import time; t = time.process_time(); import natmix; print(time.process_time() - t)"
     times = []
     for _ in range(7):
@@ -69,7 +69,7 @@ def test_import_is_quick():
         "import sys, natmix; print(sorted({'jax', 'pymc', 'sklearn', 'matplotlib', 'pandas', 'arviz_base'} & set(sys.modules)))"
     )
     out = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]", "the base package needs NumPy alone"
+    assert out.stdout.strip() == "[]", "the base package needs only NumPy"
 
 
 def test_german_credit_is_quick():
@@ -97,15 +97,15 @@ for at in range(2):
             out = subprocess.run([sys.executable, "-c", code, path, components], capture_output=True, text=True, check=True)
             times.append([float(x) for x in out.stdout.split()])
         wall, processor = (min(column) for column in zip(*times))
-        print(f"german credit, {components} components: {wall:.3f} s, {processor:.3f} s of all processors")
-        # Where others use the machine, time on the clock says nothing.
+        print(f"german credit, {components} components: {wall:.3f} s, {processor:.3f} s of CPU time")
+        # On a busy machine the wall-clock time means nothing.
         assert wall < most if quiet else processor < 2 * most
 
 
 def test_a_thousand_random_calls_leak_nothing():
-    """Memory comes back to what it was after the first 300 calls, up to 4 MB of slack: an array a call would be more."""
+    """Memory returns to its value after the first 300 calls, within 4 MB: one leaked array per call would be more."""
     script = str(Path(__file__).with_name("random_calls.py"))
-    # Without an arena for each of the many threads, memory that is free is used again.
+    # With a single arena instead of one per thread, free memory is reused.
     environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
     out = subprocess.run(
         [sys.executable, script, "300", "500", "500"], capture_output=True, text=True, check=True, env=environment
@@ -116,7 +116,7 @@ def test_a_thousand_random_calls_leak_nothing():
 
 
 def test_objects_are_released():
-    """Functions, targets and arrays have no owner left after a fit."""
+    """No references to functions, targets and arrays remain after a fit."""
     import weakref
 
     class F:

@@ -1,4 +1,4 @@
-"""The documentation runs: pages, the notebook, the README; and the API page is what the docstrings say."""
+"""The examples in pages, notebook and README run, and the API page matches the docstrings."""
 
 import os
 import re
@@ -53,6 +53,6 @@ def test_examples_in_docstrings_run():
     assert done.returncode == 0, done.stdout
 
 
-def test_stubs_are_what_the_engine_has():
+def test_stubs_match_the_compiled_module():
     done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "natmix._natmix"], capture_output=True, text=True, cwd="/")
     assert done.returncode == 0, done.stdout

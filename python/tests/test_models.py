@@ -1,4 +1,4 @@
-"""Built-in models: the same numbers as on the command line, files that go both ways."""
+"""Built-in models: the same numbers as on the command line, and files that either can read."""
 
 import gzip
 import json
@@ -66,7 +66,7 @@ def test_same_bits_as_the_command_line(kind, components, tmp_path):
     rows = [p["name"] for p in report["parameters"]]
     assert post.parameter_names == rows
     assert post.summary()["mean"].tolist() == [p["mean"] for p in report["parameters"]]
-    # Files of the command line, read by Python: draws and predictions have the same bits, too.
+    # Files of the command line, read by Python: draws and predictions have the same bits too.
     loaded = natmix.load(tmp_path / "fit")
     assert (loaded.means == post.means).all() and (loaded.sample(50) == post.sample(50)).all()
     text = run("predict", "--posterior", tmp_path / "fit", "--data", tmp_path / "t.csv").splitlines()
@@ -109,7 +109,7 @@ def test_files_of_python_on_the_command_line(tmp_path):
 
 
 def without_timings(report):
-    """A report without what may differ: time, the file of the data, and its name in the sentence about it."""
+    """A report without what may differ: times, the data file, and its name in the summary."""
     report = json.loads(json.dumps(report).replace("t.csv, ", ""))
     report["seconds"] = report["config"]["settings"]["data"] = None
     return report
@@ -118,7 +118,7 @@ def without_timings(report):
 @needs_binary
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
-def test_a_saved_folder_is_that_of_the_command_line(kind, tmp_path):
+def test_a_saved_folder_equals_that_of_the_command_line(kind, tmp_path):
     X, y = table(kind)
     write_csv(tmp_path / "t.csv", X, y)
     run("fit", kind, "--data", tmp_path / "t.csv", "--outcome", "y", "--components", 2, "--seed", 3, "--quiet",
@@ -132,11 +132,11 @@ def test_a_saved_folder_is_that_of_the_command_line(kind, tmp_path):
     assert files == {str(f.relative_to(tmp_path / "python")) for f in (tmp_path / "python").rglob("*") if f.is_file()}
     for name in [name for name in files if name.startswith("draws.zarr")]:
         assert (tmp_path / "shell" / name).read_bytes() == (tmp_path / "python" / name).read_bytes(), name
-    # What differs is the name of the file: with it, the settings repeat the fit.
+    # Only the name of the data file differs: with it, the settings repeat the fit.
     run("fit", "--config", tmp_path / "python/config.toml", "--data", tmp_path / "t.csv", "--quiet", "--out", tmp_path / "again")
     again = json.loads((tmp_path / "again/report.json").read_text())
     assert without_timings(again) == without_timings(shell)
-    # Saved once more without its target: all figures stay.
+    # Saved again without its target: all figures remain.
     natmix.load(tmp_path / "python").save(tmp_path / "copy")
     assert json.loads((tmp_path / "copy/report.json").read_text()) == python
     assert (tmp_path / "copy/config.toml").read_text() == (tmp_path / "python/config.toml").read_text()
@@ -193,7 +193,7 @@ def test_arviz_has_rows(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
-def test_arviz_of_old(monkeypatch):
+def test_older_arviz(monkeypatch):
     arviz = pytest.importorskip("arviz")
     if not hasattr(arviz, "InferenceData"):
         pytest.skip("this ArviZ has DataTree only")
@@ -207,7 +207,7 @@ def test_arviz_of_old(monkeypatch):
     assert set(data.groups()) == {"posterior", "sample_stats", "log_likelihood"}
 
 
-def test_data_frames_levels_offsets_and_weights():
+def test_data_frames_with_levels_offsets_and_weights():
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(3)
     frame = pandas.DataFrame({"age": rng.normal(50, 10, 300), "town": rng.choice(["x", "y", "z"], 300)})
@@ -252,7 +252,7 @@ def test_bad_tables_are_named(X, y, words):
         natmix.models.Logistic(X, y)
 
 
-def test_odd_columns_are_said():
+def test_constant_columns_are_warned_of():
     X, y = table("logistic")
     with pytest.warns(natmix.NatmixWarning, match="column `c` is always 1: it explains nothing"):
         natmix.models.Logistic(np.column_stack([X[:, :2], np.ones(len(X))]), y, names=["a", "b", "c"])
@@ -319,7 +319,7 @@ def test_bad_settings_are_named(settings, error, words):
 
 
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
-def test_messages_speak_python():
+def test_messages_use_python_names():
     X, y = table("logistic")
     with pytest.raises(ValueError, match="only one row.*standardize=False"):
         natmix.models.Linear(X[:1], y[:1])

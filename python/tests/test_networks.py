@@ -1,4 +1,4 @@
-"""Networks: the same numbers as on the command line, files that go both ways."""
+"""Networks: the same numbers as on the command line, and files that either can read."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def write_csv(path, X, y):
 
 
 def without_timings(report):
-    """A report without what may differ: time, the file of the data, and its name in the sentence about it."""
+    """A report without what may differ: times, the data file, and its name in the summary."""
     report = json.loads(json.dumps(report).replace(" in t.csv", ""))
     report["seconds"] = report["config"]["settings"]["data"] = None
     return report
@@ -72,7 +72,7 @@ def test_same_bits_as_the_command_line(likelihood, method, options, tmp_path):
     shell, python = (json.loads((tmp_path / way / "report.json").read_text()) for way in ("shell", "python"))
     assert without_timings(python) == without_timings(shell)
     assert post.means.tolist() == [c["mean"] for c in shell["components"]]
-    # Predictions of either folder by either program are the same.
+    # The predictions from both folders, by both programs, are the same.
     text = run("predict", "--posterior", tmp_path / "python", "--data", tmp_path / "t.csv").splitlines()
     shown = np.array([line.split(",") for line in text[1:]], dtype=float)
     for way in (post, natmix.load(tmp_path / "shell"), pickle.loads(pickle.dumps(post))):
@@ -83,11 +83,11 @@ def test_same_bits_as_the_command_line(likelihood, method, options, tmp_path):
 
 
 def reordered(found):
-    """The columns of classes as the command line has them."""
+    """The class columns as the command line writes them."""
     return [found["probability"], found["entropy"], found["expected_entropy"], found["mutual_information"]]
 
 
-def test_it_learns_and_knows_what_it_does_not_know():
+def test_it_learns_and_is_uncertain_away_from_the_data():
     rng = np.random.default_rng(1)
     X = rng.uniform(-2, 2, size=(200, 1))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=200)
@@ -156,8 +156,8 @@ def test_interrupted_training_returns_what_was_reached():
         ({"activation": "gelu"}, {}, "activation must be relu or tanh, not 'gelu'"),
         ({"likelihood": "poisson"}, {}, "likelihood must be one of bernoulli, categorical, gaussian, not 'poisson'"),
         ({"epoch": 3}, {}, "networks have no setting `epoch`"),
-        ({"batch": 61}, {}, "minibatch must be from 1 to the 60 rows there are, not 61"),
-        ({}, {"components": "many"}, "components must be auto or a whole number from 0 on, not 'many'"),
+        ({"batch": 61}, {}, "minibatch must be from 1 to 60, the number of rows, not 61"),
+        ({}, {"components": "many"}, "components must be auto or a non-negative whole number, not 'many'"),
         ({"hidden": (80, 80)}, {"method": "von"}, "method must be vogn, ivon or adam, not von, for"),
         ({}, {"method": "magic"}, "method must be one of auto, .*, not 'magic'"),
         ({"batch": 20}, {"minibatch": 30}, "minibatch is given twice"),
@@ -173,11 +173,11 @@ def test_bad_settings_are_named(model, fit, words):
 
 
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
-def test_a_start_goes_with_the_engine():
+def test_a_start_needs_a_method_of_the_engine():
     X, y = rows("bernoulli")
     first = natmix.fit(natmix.models.Mlp(X, y, hidden=(3,), epochs=5))
     network = natmix.models.Mlp(X, y, hidden=(3,))
-    with pytest.raises(ValueError, match="goes with methods of the engine"):
+    with pytest.raises(ValueError, match="works with methods of the engine"):
         natmix.fit(network, start=first)
     later = natmix.fit(network, method="ngvi", rate=0.01, start=first, max_evals=1000, progress=False)
     assert later.components == first.components and (later.means != first.means).any()

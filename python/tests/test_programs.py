@@ -1,4 +1,4 @@
-"""JAX functions, NumPyro and PyMC models: right derivatives, own variables, posteriors close to long reference runs."""
+"""JAX functions, NumPyro and PyMC models: correct derivatives, own variables, posteriors close to long reference runs."""
 
 import json
 import warnings
@@ -14,7 +14,7 @@ import pymc_models  # noqa: E402
 from numpyro_models import EIGHT, SCHOOLS, SEVEN, phase_data  # noqa: E402
 
 REFERENCES = json.loads(Path(__file__).with_name("references.json").read_text())
-#: Posterior standard deviations that a mean may be off; and the draws that it is computed from.
+#: Largest error of a mean, in posterior standard deviations; and the number of draws that it is computed from.
 CLOSE, DRAWS = 0.1, 20_000
 
 
@@ -30,7 +30,7 @@ def check_gradient(target, scale=1.0):
 
 
 def check_posterior(target, reference, **settings):
-    """Means within 0.1 standard deviations of the reference, or a k-hat above 0.7 that is warned of."""
+    """Means within 0.1 standard deviations of the reference, or a k-hat above 0.7 with a warning."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         post = natmix.fit(target, seed=1, **settings)

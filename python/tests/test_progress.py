@@ -1,4 +1,4 @@
-"""Progress where somebody can see it, and nowhere else."""
+"""Progress is shown in terminals and notebooks, and nowhere else."""
 
 import io
 import sys
@@ -29,7 +29,7 @@ def test_terminals(monkeypatch, terminal, progress, shown):
     text = stream.getvalue()
     assert (("looking for modes" in text or "ELBO" in text) and "evaluations" in text) == shown
     if shown:
-        assert text.endswith("\r\x1b[2K"), "the line is taken off the screen"
+        assert text.endswith("\r\x1b[2K"), "the line is cleared at the end"
 
 
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
@@ -39,7 +39,7 @@ def test_iterations_are_shown(monkeypatch):
     assert "ELBO" in sys.stderr.getvalue() and "1 component " in sys.stderr.getvalue()
 
 
-def test_an_error_while_showing_comes_back(monkeypatch):
+def test_an_error_while_showing_progress_is_raised(monkeypatch):
     class Broken(Terminal):
         def write(self, text):
             raise BrokenPipeError("nobody reads")
@@ -66,5 +66,5 @@ post
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     outputs = notebook.cells[0].outputs
     assert [output.output_type for output in outputs] == ["display_data", "execute_result"]
-    assert outputs[0].data["text/plain"] == "", "the line is taken off the screen"
+    assert outputs[0].data["text/plain"] == "", "the line is cleared at the end"
     assert outputs[1].data["text/html"].startswith("<iframe")

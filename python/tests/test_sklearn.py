@@ -1,4 +1,4 @@
-"""The estimators, judged by scikit-learn itself."""
+"""The estimators, checked by scikit-learn's own tests."""
 
 import pickle
 import warnings
@@ -51,7 +51,7 @@ def test_rates_with_exposures_as_weights():
     post = natmix.fit(model, components=1)
     np.testing.assert_allclose(rates.posterior_.means, post.means, atol=1e-6)
     np.testing.assert_allclose(rates.posterior_.covariances, post.covariances, atol=1e-6)
-    with pytest.raises(ValueError, match="is no count"):
+    with pytest.raises(ValueError, match="is not a count"):
         BayesPoissonRegressor().fit(X, -counts - 0.5)
 
 
@@ -67,7 +67,7 @@ def test_weights_scale_and_probabilities():
     assert three.predict_proba(X).shape == (300, 3) and set(three.predict(X)) <= {"a", "b", "c"}
 
 
-def test_regression_predicts_with_an_error():
+def test_regression_predicts_standard_deviations():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(200, 2))
     y = 1000.0 + 50.0 * X[:, 0] + rng.normal(size=200) * 10.0
@@ -79,7 +79,7 @@ def test_regression_predicts_with_an_error():
     np.testing.assert_allclose(mean, np.exp(1.0), rtol=0.1)
 
 
-def test_more_coefficients_than_rows_is_said():
+def test_more_coefficients_than_rows_warns():
     with pytest.warns(natmix.NatmixWarning, match="the noise cannot be inferred"):
         BayesRegressor().fit(np.eye(3), [1.0, 2.0, 4.0])
 

@@ -21,19 +21,19 @@ MEASURING_DRAWS, MEASURING_SEED, CHUNK = 200_000, 990_001, 5_000
 
 
 def start(name, spec):
-    """The first mixture that the package ships for a target; else one component at the target's own start."""
+    """The initial mixture that the package ships for a target; else one component at the target's own start distribution."""
     try:
         return get_default_experiment_config(name)["model_initialization"]
     except FileNotFoundError:
         mean, sd = spec["init"]["mean"], spec["init"]["sd"]
-        # Covariances are diagonal where the name of a target says so, as `natmix bench` has it.
+        # Diagonal covariances for the targets whose names say so, as in `natmix bench`.
         cov = (np.array(sd, dtype=float) ** 2).tolist()
         diagonal = name.endswith("_diag")
         return dict(use_diagonal_covs=diagonal, num_initial_components=1, prior_mean=mean, prior_scale=sd, initial_cov=cov)
 
 
 def change(config, setting):
-    """`a.b=1` in a nested dictionary."""
+    """Applies a setting such as `a.b=1` to a nested dictionary."""
     path, value = setting.split("=", 1)
     *outer, last = path.split(".")
     for key in outer:
@@ -44,7 +44,7 @@ def change(config, setting):
 
 
 def measure(model, target, spec):
-    """ELBO from fresh draws in double precision, and how many modes have about their weight."""
+    """ELBO from fresh draws in double precision, and the number of modes whose weight is about right."""
     weights = np.exp(model.log_weights.numpy().astype(float))
     weights /= weights.sum()
     means, chols = model.means.numpy().astype(float), model.chol_cov.numpy().astype(float)

@@ -3,7 +3,7 @@
 use natmix_models::DataError;
 use natmix_models::study::StudyError;
 
-/// Errors of the application. Those of the engine and of data keep their own words.
+/// Errors of the application layer. Errors of the engine and of data loading keep their own messages.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,10 +26,10 @@ pub enum Error {
         /// Why.
         source: Box<Error>,
     },
-    /// Of the engine.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] natmix::Error),
-    /// Of a table or an image file.
+    /// An error in a table or an image file.
     #[error(transparent)]
     Data(#[from] DataError),
 }
@@ -45,17 +45,17 @@ impl From<StudyError> for Error {
 }
 
 impl Error {
-    /// For `map_err` on what reads or writes: `what` completes "cannot".
+    /// For `map_err` on reads and writes: `what` completes the sentence "cannot ...".
     pub(crate) fn io(what: String) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { what, source }
     }
 
-    /// For `map_err`: says what failed because of this.
+    /// For `map_err`: adds which step failed because of this error.
     pub(crate) fn because<E: Into<Self>>(what: String) -> impl FnOnce(E) -> Self {
         move |source| Self::Because { what, source: Box::new(source.into()) }
     }
 
-    /// A setting with a value that does not fit.
+    /// A setting with an unsuitable value.
     pub(crate) fn setting(setting: &'static str, problem: impl Into<String>) -> Self {
         natmix::Error::Config { setting, problem: problem.into() }.into()
     }

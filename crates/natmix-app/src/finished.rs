@@ -1,4 +1,4 @@
-//! What a fit found, by whichever way, and the record that is made of it.
+//! The result of a fit by any method, and the record built from it.
 
 use crate::Error;
 use crate::networks;
@@ -20,48 +20,48 @@ use natmix_report::{
 };
 use serde_json::{Value, json};
 
-/// What a fit found.
+/// The result of a fit.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The mixture.
     pub mixture: Mixture,
-    /// The way there.
+    /// One row per iteration or epoch.
     pub trace: Vec<TraceRow>,
-    /// Draws of the mixture that its summaries are made from; a network makes its own.
+    /// Draws of the mixture behind its summaries; networks draw their own.
     pub sample: Option<MixtureSample>,
-    /// How the mixture formed, where that was asked for.
+    /// How the mixture formed, if requested.
     pub formation: Option<Formation>,
     pub(crate) iterations: u64,
     pub(crate) evals: u64,
     pub(crate) seconds: f64,
     pub(crate) stop: StopSummary,
     pub(crate) elbo: ReportedEstimate,
-    /// Of the engine, if it was the engine.
+    /// Diagnostics, if the engine made the fit.
     pub(crate) diagnostics: Option<Diagnostics>,
     pub(crate) search: Option<SearchSummary>,
-    /// Whether components are points, as those of plain networks are.
+    /// Whether components are point estimates, as those of plain networks are.
     pub(crate) points: bool,
-    /// Settings, resolved.
+    /// The resolved settings.
     pub(crate) config: Value,
-    /// Plain words about what the posterior is.
+    /// Remarks on what the posterior is.
     pub(crate) notes: Vec<String>,
 }
 
-/// How a function from elsewhere wants to be spoken of, and its own variables.
+/// How to describe an external function, and its variables.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     /// Name of the model.
     pub kind: String,
-    /// One line for people.
+    /// One line for display.
     pub summary: String,
     /// Its variables.
     pub memory: ExternalMemory,
-    /// Names and values of the finished sample in its own variables, draw after draw.
+    /// Names of its variables, and the values of the finished sample in them, one draw after another.
     pub own_scale: Option<(Vec<String>, Vec<f64>)>,
 }
 
 impl Finished {
-    /// From a fit of the engine, with the evaluations that came before it.
+    /// From a fit of the engine.
     pub(crate) fn of_fitted(fitted: Fitted, trace: Vec<TraceRow>) -> Result<Self, Error> {
         if let Some(error) = fitted.observer_error.or(fitted.diagnostics_error) {
             return Err(error.into());
@@ -81,19 +81,19 @@ impl Finished {
             diagnostics: Some(diagnostics),
             search: fitted.search,
             points: false,
-            // The number of threads never changes a result, so it is no part of one.
+            // The number of threads never changes a result, so it is not recorded.
             config: json!(natmix::Config { threads: 0, ..fitted.config }),
             notes: Vec::new(),
             mixture: fitted.mixture,
         })
     }
 
-    /// Whether somebody interrupted it.
+    /// Whether the user interrupted it.
     pub fn interrupted(&self) -> bool {
         self.stop.reason == StopReason::Cancelled.name()
     }
 
-    /// All that is kept. `description` is for functions from elsewhere.
+    /// Builds the record. `description` is for external functions.
     pub fn record(
         self,
         problem: &Problem,
@@ -119,7 +119,7 @@ impl Finished {
             Some((names, values)) if values.len() == names.len() * sample.component.len() => {
                 Draws { names, values, component: sample.component.clone() }
             }
-            Some(_) => return Err(Error::Invalid("one row of draws is needed for each draw of the mixture".into())),
+            Some(_) => return Err(Error::Invalid("one row of values is needed per draw of the mixture".into())),
             None => sample.on_scale_of(target),
         };
         let modes = self.mixture.modes().len();
@@ -143,7 +143,7 @@ impl Finished {
         Ok(FitRecord { posterior, report, trace: self.trace, draws, formation: self.formation, log_likelihood: None })
     }
 
-    /// The same with figures of a regression's rows.
+    /// Like [`Finished::record`], with scores and leave-one-out results for the rows of a regression.
     pub fn record_with_rows(self, problem: &Problem, settings: &Settings) -> Result<FitRecord, Error> {
         let Problem::Regression(regression) = problem else { return self.record(problem, settings, None) };
         let sample = self.sample.clone();
@@ -190,18 +190,18 @@ impl Finished {
     }
 }
 
-/// What a report has that does not follow from the fit alone.
+/// The parts of a report that do not follow from the fit alone.
 pub(crate) struct ReportParts<'a> {
     pub verdict: VerdictSummary,
     pub modes: usize,
     pub components: Vec<ComponentSummary>,
     pub parameters: Vec<Parameter>,
     pub model: ModelSummary,
-    /// Under which name the resolved settings stand, and the settings as they were given.
+    /// The name under which the resolved settings are stored, and the settings as given.
     pub config: (&'static str, &'a Settings),
 }
 
-/// The components for a report; `named` if their coordinates are few enough to list.
+/// The components for a report; their coordinates are listed if `named`.
 pub(crate) fn components(q: &Mixture, named: bool) -> Vec<ComponentSummary> {
     let weights = q.weights();
     let parts = q.components().iter().zip(weights);

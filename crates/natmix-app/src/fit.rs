@@ -1,9 +1,9 @@
-//! One fit: a problem and settings in, what was found out. Command line and Python go the same way.
+//! One fit: takes a problem and settings, returns the result. The command line and Python share this path.
 
 use crate::Error;
-use crate::film::Filming;
 use crate::finished::Finished;
 use crate::folder::OutputFolder;
+use crate::formation::FormationRecorder;
 use crate::networks::engine;
 use crate::networks::train::Training;
 use crate::problem::{Problem, TableNetwork};
@@ -27,15 +27,15 @@ use std::path::{Path, PathBuf};
 /// Iterations between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 100;
 
-/// Who is told how a fit goes on.
+/// Receives the progress of a fit.
 pub trait FitWatch: Send {
-    /// Modes are searched for: there is no mixture yet.
+    /// During the search for modes, before there is a mixture.
     fn searching(&mut self, _: &Searching) {}
     /// After each iteration of the engine.
     fn iteration(&mut self, _: &TraceRow) {}
     /// Before a network is trained on minibatches.
     fn training(&mut self, _: &Training<'_>) {}
-    /// After each step of that.
+    /// After each training step.
     fn step(&mut self, _: u64) {}
     /// After each epoch.
     fn epoch(&mut self, _: &EpochRow) {}
@@ -47,20 +47,20 @@ pub struct FitJob<'a> {
     pub problem: &'a Problem,
     /// How.
     pub settings: &'a Settings,
-    /// Where to start, if not where the settings say.
+    /// Where to start, overriding the settings.
     pub start: Option<Mixture>,
-    /// Ends the fit after its present iteration.
+    /// Stops the fit after its current iteration.
     pub cancel: Cancel,
-    /// Who is told.
+    /// Receives the progress.
     pub watch: &'a mut dyn FitWatch,
 }
 
-/// Whether a run in this folder was cut short, so that it can go on.
-pub fn was_cut_short(dir: &Path) -> bool {
+/// Whether a run in this folder was interrupted and can be resumed.
+pub fn was_interrupted(dir: &Path) -> bool {
     dir.join(files::STAGE).join(files::CHECKPOINT).exists()
 }
 
-/// What the engine is told, resolved before anything is written.
+/// Configuration and start for the engine, resolved before anything is written.
 struct Prepared {
     config: Config,
     start: Option<Mixture>,
@@ -74,12 +74,13 @@ impl FitJob<'_> {
         self.run_in(None, false, prepared)
     }
 
-    /// Fits into the folder that the settings name: the trace and checkpoints while it runs, the record at its end. With
-    /// `resume`, goes on with an interrupted or killed run. What was in the folder stays until all that is new is complete.
+    /// Fits into the folder that the settings name: writes the trace and checkpoints while it runs, and the record at
+    /// its end. With `resume`, continues an interrupted or killed run. Earlier files in the folder stay until all new
+    /// ones are complete.
     pub fn run_into_folder(self, resume: bool) -> Result<FitRecord, Error> {
         let (problem, settings) = (self.problem, self.settings);
-        // What a killed run had reached stays until it is overtaken.
-        let keep = resume && was_cut_short(settings.out());
+        // The checkpoint of a killed run stays until this run has passed it.
+        let keep = resume && was_interrupted(settings.out());
         let prepared = self.prepare(resume)?;
         let out = OutputFolder::open(settings.out(), files::STAGE, keep)?;
         let done = (|| {
@@ -90,7 +91,7 @@ impl FitJob<'_> {
             out.publish()?;
             record.remove_stale(&out);
             if !interrupted {
-                // That of an earlier, interrupted run: its results are replaced.
+                // The checkpoint of an earlier, interrupted run, whose results are replaced.
                 let _ = fs::remove_file(out.path(files::CHECKPOINT));
             }
             Ok(record)
@@ -101,12 +102,12 @@ impl FitJob<'_> {
         done
     }
 
-    /// Finds what can be found wrong before a folder is opened; nothing is prepared for a network.
+    /// Checks as much as possible before the output folder is opened; networks need no preparation.
     fn prepare(&self, resume: bool) -> Result<Option<Prepared>, Error> {
         let (problem, settings) = (self.problem, self.settings);
         if let Problem::Network(_) = problem {
             return match resume && FitMethod::optimiser(settings.fit.method).is_none() {
-                true => Err(Error::setting("resume", "goes with methods vogn, ivon and adam for networks")),
+                true => Err(Error::setting("resume", "works for networks only with methods vogn, ivon and adam")),
                 false => Ok(None),
             };
         }
@@ -119,7 +120,7 @@ impl FitJob<'_> {
         Ok(Some(Prepared { config, start, resumed }))
     }
 
-    /// Where to start, if that is given.
+    /// The given start, if any.
     fn begin(&self, dim: usize) -> Result<Option<Mixture>, Error> {
         let (None, Some(dir)) = (&self.start, self.settings.fit.init_posterior.as_deref()) else {
             return Ok(self.start.clone());
@@ -144,13 +145,13 @@ impl FitJob<'_> {
         }
     }
 
-    /// Anything but a network.
+    /// Fits anything but a network.
     fn fit_target(self, out: Option<&OutputFolder>, prepared: Prepared) -> Result<Finished, Error> {
         let Prepared { mut config, start, resumed } = prepared;
         let (problem, settings, mut cancel) = (self.problem, self.settings, self.cancel);
         let chosen = start.is_some() || settings.has_start();
         let sample = match problem.study() {
-            // Again for a resumed run, whose evaluations are to be those of an unbroken one.
+            // Done again for a resumed run, so that its evaluation count equals that of an uninterrupted run.
             Some(study) if !chosen => from_sample(study, &config, &mut cancel)?,
             _ => None,
         };
@@ -158,20 +159,20 @@ impl FitJob<'_> {
         if let Some(sample) = &sample {
             sample.prepare(&mut config);
         }
-        let filming = match out {
-            Some(out) => Filming::new(settings, out, resumed.is_some())?,
+        let frames = match out {
+            Some(out) => FormationRecorder::new(settings, out, resumed.is_some())?,
             None => None,
         };
         let start = start.or(sample.map(|sample| sample.mixture));
         let target = problem.target()?;
-        let run = EngineRun { target, config, start, resumed, before, filming, checkpoints: true };
+        let run = EngineRun { target, config, start, resumed, before, frames, checkpoints: true };
         let mut finished = run.run(out, cancel, self.watch)?;
         finished.evals *= problem.calls_per_point();
         finished.sample = Some(MixtureSample::of(&finished.mixture, settings.seed()));
         Ok(finished)
     }
 
-    /// A network: trained on minibatches, or by the engine if it is small.
+    /// Fits a network: trained on minibatches, or by the engine if it is small.
     fn fit_network(self, network: &TableNetwork, out: Option<&OutputFolder>, resume: bool) -> Result<Finished, Error> {
         let settings = self.settings;
         let Some(optimiser) = FitMethod::optimiser(settings.fit.method) else {
@@ -189,11 +190,11 @@ impl FitJob<'_> {
                 start_at(&mut config, start);
             }
             let start = Some(start.unwrap_or(random));
-            let run = EngineRun { target, config, start, resumed: None, before: 0, filming: None, checkpoints: false };
+            let run = EngineRun { target, config, start, resumed: None, before: 0, frames: None, checkpoints: false };
             return run.run(out, self.cancel, self.watch);
         };
         if self.start.is_some() {
-            let problem = "goes with methods of the engine (ngvi, von, ...), not with vogn, ivon or adam";
+            let problem = "works with methods of the engine (ngvi, von, ...), not with vogn, ivon or adam";
             return Err(Error::setting("start", problem));
         }
         let training = Training::new(settings, &network.data, optimiser)?;
@@ -212,7 +213,7 @@ impl FitJob<'_> {
     }
 }
 
-/// Networks use the threads of the caller's pool.
+/// Runs `work` in a pool of the requested number of threads for networks, which use the caller's pool.
 fn in_threads<T: Send>(
     problem: &Problem,
     settings: &Settings,
@@ -230,15 +231,15 @@ struct EngineRun<'a> {
     config: Config,
     start: Option<Mixture>,
     resumed: Option<State>,
-    /// Evaluations ahead of the run.
+    /// Evaluations made before the run.
     before: u64,
-    filming: Option<Filming>,
+    frames: Option<FormationRecorder>,
     checkpoints: bool,
 }
 
 impl EngineRun<'_> {
     fn run(self, out: Option<&OutputFolder>, mut cancel: Cancel, watch: &mut dyn FitWatch) -> Result<Finished, Error> {
-        let Self { target, config, start, resumed, before, mut filming, checkpoints } = self;
+        let Self { target, config, start, resumed, before, mut frames, checkpoints } = self;
         let out = out.map(|out| (out, out.staged(files::CHECKPOINT)));
         let earlier = match (&out, &resumed) {
             (Some((out, _)), Some(state)) => earlier_rows(out, state.iteration()),
@@ -264,14 +265,14 @@ impl EngineRun<'_> {
             fit = fit.observe(checkpointer);
         }
         fit = fit.observe(&mut cancel);
-        if let Some(filming) = &mut filming {
-            fit = fit.observe(&mut filming.film);
+        if let Some(frames) = &mut frames {
+            fit = fit.observe(&mut frames.film);
         }
         let mut fitted = fit.run()?;
         fitted.evals += before;
         let IterationRecorder { file, rows, .. } = recorder;
         if fitted.observer_error.is_none() && fitted.diagnostics_error.is_none() {
-            // Dropping a buffer would pass over what its last write says.
+            // Dropping the buffer instead would ignore an error of its last write.
             file.map_or(Ok(()), TraceFile::finish)?;
             if let (Some((_, path)), true) = (&out, checkpoints) {
                 if fitted.stop.reason == StopReason::Cancelled {
@@ -281,35 +282,34 @@ impl EngineRun<'_> {
                 }
             }
         }
-        let formation = filming.map(|filming| filming.finish(target, &fitted, before));
+        let formation = frames.map(|frames| frames.finish(target, &fitted, before));
         Ok(Finished { formation, ..Finished::of_fitted(fitted, rows)? })
     }
 }
 
-/// The checkpoint of an interrupted run: a killed run is later than an interrupted one in the same folder.
+/// The checkpoint to resume from: in the same folder, that of a killed run is newer than that of an interrupted one.
 fn checkpoint_in(dir: &Path) -> Result<PathBuf, Error> {
     let places = [dir.join(files::STAGE).join(files::CHECKPOINT), dir.join(files::CHECKPOINT)];
-    let nothing =
-        || Error::Invalid(format!("there is nothing to resume: nothing was interrupted in {}", dir.display()));
+    let nothing = || Error::Invalid(format!("there is nothing to resume: no run was interrupted in {}", dir.display()));
     places.into_iter().find(|path| path.exists()).ok_or_else(nothing)
 }
 
 fn resume_from(dir: &Path, config: &Config) -> Result<State, Error> {
     let checkpoint = Checkpoint::load(&checkpoint_in(dir)?)?;
-    // Budgets and threads may change; what decides the path of the run may not.
+    // Budgets and threads may change; settings that affect the iterations may not.
     let comparable = |config: &Config| Config {
         threads: 0,
         max_evals: None,
         max_seconds: None,
         max_iterations: 1,
         tolerance: 1.0,
-        // Follows from the rows.
+        // Follows from the data.
         ..config.clone().with_parts(|parts| Parts { trust_region: 1.0, ..parts })
     };
     if comparable(&checkpoint.config) != comparable(config) {
         let place = dir.display();
         return Err(Error::Invalid(format!(
-            "the interrupted run in {place} had other settings: give them again, or do not resume it"
+            "the interrupted run in {place} had different settings: give the same ones again, or start afresh without resuming"
         )));
     }
     Ok(checkpoint.state)

@@ -1,22 +1,22 @@
-//! Files that are written whole or not at all: put together beside their place, and moved there when complete.
+//! Files that are written completely or not at all: assembled next to their final place, and moved there when complete.
 
 use crate::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A folder of results, opened before the work starts so that a place that cannot be written is known at once.
+/// A folder of results, opened before the work starts so that an unwritable place is reported at once.
 ///
-/// What is new is put together in a hidden folder inside it; what was there stays as it is until [`OutputFolder::publish`].
+/// New files are assembled in a hidden folder inside it; existing files stay unchanged until [`OutputFolder::publish`].
 pub struct OutputFolder {
     dir: PathBuf,
     stage: PathBuf,
-    /// Whether it is new, so that an error leaves nothing behind.
+    /// Whether the folder was created here, and is to be removed on an error.
     created: bool,
 }
 
 impl OutputFolder {
-    /// Opens `dir`, with new things kept under `stage` until they are complete. What an earlier, killed run left there
+    /// Opens `dir`, with new files kept under `stage` until they are complete. What an earlier, killed run left there
     /// is removed unless `keep`.
     pub fn open(dir: &Path, stage: &str, keep: bool) -> Result<Self, Error> {
         let created = !dir.exists();
@@ -28,22 +28,22 @@ impl OutputFolder {
         Ok(Self { dir: dir.to_owned(), stage, created })
     }
 
-    /// Where new things are put together.
+    /// The folder in which new files are assembled.
     pub fn stage(&self) -> &Path {
         &self.stage
     }
 
-    /// The place of a finished file.
+    /// The path of a finished file.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// The place of a file that is not finished.
+    /// The path of a file that is not finished.
     pub fn staged(&self, name: &str) -> PathBuf {
         self.stage.join(name)
     }
 
-    /// Takes back what a failed run has begun; what was there before stays.
+    /// Removes what a failed run has written; earlier files stay.
     pub fn discard(&self) {
         let _ = fs::remove_dir_all(&self.stage);
         if self.created {
@@ -51,13 +51,13 @@ impl OutputFolder {
         }
     }
 
-    /// Moves all that is new to its place.
+    /// Moves all new files to their final place.
     pub fn publish(&self) -> Result<(), Error> {
         let moved = || -> std::io::Result<()> {
             for entry in fs::read_dir(&self.stage)? {
                 let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
                 let place = self.dir.join(&name);
-                // A folder cannot be renamed over one that is not empty: the old one steps aside.
+                // A folder cannot be renamed onto a non-empty one: the old one is moved aside first.
                 if place.is_dir() {
                     let mut aside = std::ffi::OsString::from(".old-");
                     aside.push(&name);
@@ -78,7 +78,7 @@ impl OutputFolder {
 
 /// Writes one file through `fill`; a file of that name is replaced only when the new one is complete.
 pub fn write_whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) -> Result<(), Error> {
-    // A device or a pipe cannot be replaced, nor be half-written.
+    // A device or a pipe cannot be replaced, and cannot be left half-written.
     let special = fs::metadata(path).is_ok_and(|about| !about.is_file());
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_things_stay_until_new_ones_are_complete() {
+    fn old_files_stay_until_new_ones_are_complete() {
         let dir = std::env::temp_dir().join(format!("natmix-folder-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         let fill = |text: &str| {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole() {
+    fn a_failed_write_keeps_the_old_file() {
         let path = std::env::temp_dir().join(format!("natmix-whole-{}", std::process::id()));
         write_whole(&path, |file| file.write_all(b"old")).unwrap();
         let failed = write_whole(&path, |file| {

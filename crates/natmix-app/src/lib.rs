@@ -1,24 +1,24 @@
-//! From a problem and settings to a fit and its record on disk: what the command line and Python share.
+//! From a problem and settings to a fit and its record on disk: the layer shared by the command line and Python.
 //!
-//! [`Problem`] and [`Settings`](settings::Settings) make a [`FitJob`]; it finds a [`Finished`] mixture, and of that comes the
-//! [`FitRecord`], which is all that is kept. A [`SavedPosterior`] predicts and returns to the user's own scale.
+//! [`Problem`] and [`Settings`](settings::Settings) make a [`FitJob`]; it returns a [`Finished`] fit, which becomes the
+//! [`FitRecord`] that is kept. A [`SavedPosterior`] predicts and converts draws to the user's own scale.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`settings`] | every setting of a fit, by name |
 //! | [`problem`], [`networks`] | what is fitted, with its data |
-//! | [`fit`], [`finished`] | the one way from both to what was found |
-//! | [`summary`], [`predictive`] | the report of a fit: parameters, figures of rows |
-//! | [`saved`], [`predict`] | the posterior in its file, and what it says about new rows |
-//! | [`record`], [`zarr`], [`folder`] | all that is kept of a fit, written whole or not at all |
-//! | [`memory`] | how much memory there is for a table |
+//! | [`fit`], [`finished`] | from a problem and settings to the result |
+//! | [`summary`], [`predictive`] | the report of a fit: parameters, scores on rows |
+//! | [`saved`], [`predict`] | the posterior in its file, and predictions for new rows |
+//! | [`record`], [`zarr`], [`folder`] | the record of a fit, written completely or not at all |
+//! | [`memory`] | how much memory is available for a table |
 #![forbid(unsafe_code)]
 
 pub mod error;
-mod film;
 pub mod finished;
 pub mod fit;
 pub mod folder;
+mod formation;
 pub mod memory;
 pub mod networks;
 pub mod predict;

@@ -1,15 +1,15 @@
-//! How much memory there is for a table, and how much was used.
+//! How much memory is available for a table, and how much was used.
 
 use std::path::Path;
 
-/// Share of the free memory that a table may take: reading and scoring it take some too.
+/// Share of the free memory that a table may take: reading and scoring it need some too.
 const SHARE: f64 = 0.5;
 /// Numbers take 8 bytes in memory and at least 2 in a file, their separator included.
 const GROWTH: u64 = 4;
-/// How much text gzip usually packs into a byte, at most.
+/// Most bytes of text that gzip usually packs into one byte.
 const PACKED: u64 = 20;
 
-/// Bytes that a table may take; nothing is known outside of Linux.
+/// Bytes that a table may take; `None` outside Linux.
 pub fn room() -> Option<u64> {
     let free = available(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
     // A container may have less than its host.
@@ -18,12 +18,12 @@ pub fn room() -> Option<u64> {
     Some((SHARE * free.min(limit) as f64) as u64)
 }
 
-/// The most bytes that this process has held since it was last asked; nothing is known outside of Linux.
+/// Peak memory of this process in bytes since the last call; `None` outside Linux.
 pub fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let bytes = line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| 1024 * kilobytes);
-    // 5 begins the count anew; where that is not allowed it goes on, and is only ever too high.
+    // Writing 5 resets the peak; where that is not permitted the old peak remains, which can only be too high.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     bytes
 }
@@ -35,13 +35,13 @@ pub fn may_exceed(path: &Path, room: u64) -> bool {
     about.len().saturating_mul(GROWTH * if packed { PACKED } else { 1 }) > room
 }
 
-/// Bytes that `/proc/meminfo` says are available.
+/// Available bytes according to `/proc/meminfo`.
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| 1024 * kilobytes)
 }
 
-/// What a control group leaves; everything if it has no limit.
+/// Bytes left within a control group's limit; `u64::MAX` if it has none.
 fn left(most: Option<&str>, used: Option<&str>) -> u64 {
     let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok());
     number(most).map_or(u64::MAX, |most| most.saturating_sub(number(used).unwrap_or(0)))
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_says_is_understood() {
+    fn meminfo_and_cgroup_limits_are_parsed() {
         let meminfo = "MemTotal:       24689764 kB\nMemFree:          535096 kB\nMemAvailable:   24101000 kB\n";
         assert_eq!(available(meminfo), Some(24_101_000 * 1024));
         assert_eq!(available("MemTotal: 1 kB\n"), None);

@@ -1,4 +1,4 @@
-//! Networks: their data, their training or fit by the engine, and the record of it.
+//! Networks: their data, their training or fit by the engine, and the resulting record.
 
 pub mod data;
 pub mod engine;

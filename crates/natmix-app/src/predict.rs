@@ -1,4 +1,4 @@
-//! What a saved posterior says about new rows, in the outcome's own units.
+//! Predictions of a saved posterior for new rows, in the outcome's own units.
 
 use crate::Error;
 use crate::networks::data::NetworkMemory;
@@ -9,10 +9,10 @@ use natmix_nets::Examples;
 use natmix_nets::predict::{self as nets, Averaging};
 use std::path::Path;
 
-/// Rows of a network that are predicted at once.
+/// Rows that a network predicts at once.
 const ROWS: usize = 1 << 15;
 
-/// Rows to be predicted, as the model takes them.
+/// Rows to predict, encoded for the model.
 #[derive(Debug)]
 pub enum NewRows {
     /// For a regression.
@@ -26,16 +26,16 @@ pub enum NewRows {
 pub struct Predicted {
     /// In the outcome's own units.
     pub predictions: Predictions,
-    /// Entropy of a single draw's prediction, averaged over draws; of classes of a network alone.
+    /// Entropy of a single draw's prediction, averaged over draws; only for networks that predict classes.
     pub expected_entropy: Vec<f64>,
-    /// Mutual information of class and weights; of classes of a network alone.
+    /// Mutual information of class and weights; only for networks that predict classes.
     pub mutual_information: Vec<f64>,
     /// Names of the classes, if they have any.
     levels: Option<Vec<String>>,
 }
 
 impl SavedPosterior {
-    /// Reads rows that are to be predicted from a file.
+    /// Reads rows to predict from a file.
     pub fn read_rows(&self, path: &Path) -> Result<NewRows, Error> {
         match &self.model {
             SavedModel::Regression(memory) => {
@@ -48,7 +48,7 @@ impl SavedPosterior {
         }
     }
 
-    /// Rows of a table in memory that are to be predicted.
+    /// Encodes rows of a table in memory for prediction.
     pub fn encode_rows(&self, table: Table) -> Result<NewRows, Error> {
         match &self.model {
             SavedModel::Regression(memory) => Ok(NewRows::Regression(memory.encoding.encode(table)?)),
@@ -57,18 +57,18 @@ impl SavedPosterior {
         }
     }
 
-    /// Predictions, averaged over as many draws of the posterior; with `means_only` over the means of a network's
+    /// Predictions averaged over `draws` draws of the posterior or, with `means_only`, over the means of a network's
     /// components.
     pub fn predict(&self, rows: &NewRows, draws: usize, seed: u64, means_only: bool) -> Result<Predicted, Error> {
         match (&self.model, rows) {
             (SavedModel::Regression(_), _) if means_only => {
-                Err(Error::Invalid("--means-only goes with networks".into()))
+                Err(Error::Invalid("--means-only applies to networks only".into()))
             }
             (SavedModel::Regression(memory), NewRows::Regression(rows)) => {
                 of_regression(memory, &self.mixture.sample(draws, seed), rows)
             }
             (SavedModel::Network(memory), NewRows::Network(rows)) => {
-                // As many draws as asked for, over all components.
+                // The requested number of draws in total, over all components.
                 let each = draws.div_ceil(self.mixture.len()).max(1);
                 let averaging = match means_only || memory.points {
                     true => Averaging::Means,
@@ -83,9 +83,9 @@ impl SavedPosterior {
 
 fn nothing_to_predict(model: &SavedModel) -> Error {
     let what = match model {
-        SavedModel::Density(_) => "this posterior is that of a density",
-        SavedModel::External(_) => "this posterior is not that of a regression or a network",
-        SavedModel::Regression(_) | SavedModel::Network(_) => "these rows are not of the posterior's kind",
+        SavedModel::Density(_) => "this is the posterior of a density",
+        SavedModel::External(_) => "this is not the posterior of a regression or a network",
+        SavedModel::Regression(_) | SavedModel::Network(_) => "these rows do not match the kind of model",
     };
     Error::Invalid(format!("{what}: there is nothing to predict"))
 }
@@ -108,7 +108,7 @@ fn of_network(memory: &NetworkMemory, q: &Mixture, rows: &Examples, averaging: A
         let mut found = nets::predict(&memory.network, q, x, averaging)?;
         let mutual_information = found.mutual_information();
         found.predictions.rescale(centre, scale);
-        // Plain numbers and counts have no such entropy.
+        // Real outcomes and counts have no such entropy.
         let expected_entropy = if mutual_information.is_empty() { Vec::new() } else { found.expected_entropy };
         match &mut all {
             Some(all) => {
@@ -126,7 +126,7 @@ fn of_network(memory: &NetworkMemory, q: &Mixture, rows: &Examples, averaging: A
 }
 
 impl Predicted {
-    /// Names and columns of a table, a row for each row predicted.
+    /// Names and columns of a table with one row per predicted row.
     pub fn columns(self) -> Vec<(String, Vec<f64>)> {
         let named = |names: &[&str], columns: Vec<Vec<f64>>| -> Vec<(String, Vec<f64>)> {
             names.iter().map(ToString::to_string).zip(columns).collect()

@@ -1,4 +1,5 @@
-//! Figures of a regression's rows: scores of its predictions, leave-one-out, log likelihoods. All in the outcome's own units.
+//! Predictive measures of a regression: scores, leave-one-out cross-validation, log likelihoods. All in the outcome's
+//! own units.
 
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
@@ -7,33 +8,33 @@ use natmix_models::loo::loo;
 use natmix_models::{CoefficientDraws, Dataset, RegressionKind, Scored, Study, score};
 use natmix_report::{Loo, Report, Scores};
 
-/// Draws for scores and leave-one-out, at most and at least.
+/// Most and fewest draws for scores and leave-one-out.
 const MOST_DRAWS: usize = 1_000;
 const FEWEST_DRAWS: usize = 100;
-/// Products of draws and rows that scores and leave-one-out may take each.
+/// Most products of draws and rows, for scores and for leave-one-out each.
 const TERMS: usize = 20_000_000;
-/// Draws below which leave-one-out has no tail to smooth.
+/// Fewest draws whose tail leave-one-out can smooth.
 const FEWEST_TO_SMOOTH: usize = 200;
-/// Log likelihoods, rows times draws, that are kept with the draws.
+/// Most log likelihoods (rows times draws) that are stored with the draws.
 const KEPT: usize = 5_000_000;
 
-/// Figures of the rows of a regression.
+/// Predictive measures of a regression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predictive {
-    /// On the rows of the fit.
+    /// Scores on the rows of the fit.
     pub train: Scores,
-    /// On rows that were held back.
+    /// Scores on test rows.
     pub test: Option<Scores>,
     /// Leave-one-out cross-validation.
     pub loo: Loo,
-    /// The number of rows, and the log likelihood of each for the first draws; nothing where they are too many to keep.
+    /// The number of rows, and the log likelihood of each for the first draws; `None` if they are too many to store.
     pub log_likelihood: Option<(usize, Vec<f64>)>,
     /// Whether the classes are separated by the features.
     separated: bool,
 }
 
 impl Predictive {
-    /// Measures them with draws `z` of the fitted space, those of [`MixtureSample`](crate::summary::MixtureSample).
+    /// Measures them with draws `z` in the fitted space, those of [`MixtureSample`](crate::summary::MixtureSample).
     pub fn measure(study: &Study, test: Option<&Dataset>, q: &Mixture, z: &[f64], seed: u64) -> Result<Self, Error> {
         let (kind, table) = (study.regression.kind(), study.regression.data());
         let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS);

@@ -1,5 +1,5 @@
-//! What is fitted: an analytic density, a regression or a network with its data, or a function from elsewhere. Read and checked
-//! before anything is written.
+//! What is fitted: an analytic density, a regression or a network with its data, or an external function. Read and
+//! checked before anything is written.
 
 use crate::memory;
 use crate::networks::data::NetworkData;
@@ -23,16 +23,16 @@ pub enum Problem {
     Regression(Box<TableRegression>),
     /// A network.
     Network(Box<TableNetwork>),
-    /// A function that only its owner knows.
+    /// An external function, such as one in Python.
     External(ExternalFunction),
 }
 
 /// An analytic density.
 pub struct AnalyticDensity {
     target: Box<dyn Target + Send>,
-    /// Its description, as the file gives it.
+    /// Its description, as given in the file.
     spec: serde_json::Value,
-    /// Where a start may be drawn from.
+    /// Mean and standard deviation of the distribution of starts.
     init: (Vec<f64>, Vec<f64>),
     summary: String,
 }
@@ -50,15 +50,15 @@ pub struct TableRegression {
 pub struct TableNetwork {
     /// The rows.
     pub data: NetworkData,
-    /// As a target of the engine, in double precision: takes memory, so only where it is wanted.
+    /// As a target of the engine, in double precision: this takes memory, so it is made only where needed.
     pub target: Option<Mlp>,
 }
 
-/// A function from elsewhere.
+/// An external function.
 pub struct ExternalFunction {
     /// As a target of the engine.
     pub target: Box<dyn Target + Send>,
-    /// Calls of the function for each point that the engine counts: more than one where gradients are numerical.
+    /// Calls of the function per point that the engine counts: more than one where gradients are numerical.
     pub calls_per_point: u64,
 }
 
@@ -86,7 +86,7 @@ impl Problem {
         Ok(Self::Regression(Box::new(TableRegression { study, test, summary })))
     }
 
-    /// The density that `text` describes; `place` says where it is from, if that is worth saying.
+    /// The density that `text` describes; `place` says where it comes from, or is empty.
     pub fn density(text: &str, place: &str) -> Result<Self, Error> {
         let spec = Spec::from_json(text)?;
         let target = spec.target()?;
@@ -100,19 +100,19 @@ impl Problem {
         Ok(Self::Density(AnalyticDensity { target, spec, init, summary }))
     }
 
-    /// A regression of a table that is in memory.
+    /// A regression on a table in memory.
     pub fn regression(table: Table, kind: OutcomeKind, settings: &Settings) -> Result<Self, Error> {
         let study = Study::new(table, &settings.design(), kind, settings.prior_sd(), settings.fit.noise_sd)?;
         let summary = describe(&study, None);
         Ok(Self::Regression(Box::new(TableRegression { study, test: None, summary })))
     }
 
-    /// A network; with settings, it can be evaluated by the engine.
+    /// A network; with a target, the engine can evaluate it.
     pub fn network(data: NetworkData, target: Option<Mlp>) -> Self {
         Self::Network(Box::new(TableNetwork { data, target }))
     }
 
-    /// A network of a table that is in memory, ready to be evaluated.
+    /// A network on a table in memory, ready to be evaluated.
     pub fn network_of_table(table: Table, settings: &Settings) -> Result<Self, Error> {
         let data = NetworkData::of_table(table, settings, None)?;
         let target = engine::target(settings, &data)?;
@@ -127,12 +127,12 @@ impl Problem {
             Self::External(external) => Ok(&external.target),
             Self::Network(network) => match &network.target {
                 Some(target) => Ok(target),
-                None => Err(Error::Invalid("a network of this command cannot be evaluated at single points".into())),
+                None => Err(Error::Invalid("this network cannot be evaluated at single points".into())),
             },
         }
     }
 
-    /// The table and its regression, if it is one.
+    /// The table and its regression, if the problem is a regression.
     pub fn study(&self) -> Option<&Study> {
         match self {
             Self::Regression(regression) => Some(&regression.study),
@@ -150,7 +150,7 @@ impl Problem {
         }
     }
 
-    /// One line for people.
+    /// One line for display.
     pub fn summary(&self) -> String {
         match self {
             Self::Density(density) => density.summary.clone(),
@@ -160,7 +160,7 @@ impl Problem {
         }
     }
 
-    /// What was odd about the data, but no error.
+    /// Warnings about the data.
     pub fn warnings(&self) -> &[String] {
         match self {
             Self::Regression(regression) => &regression.study.warnings,
@@ -169,7 +169,7 @@ impl Problem {
         }
     }
 
-    /// The prior in words, one line each.
+    /// The priors in words, one line each.
     pub fn priors(&self) -> Vec<String> {
         match self {
             Self::Regression(regression) => regression.study.regression.prior().to_vec(),
@@ -178,7 +178,7 @@ impl Problem {
         }
     }
 
-    /// Calls of a function for each point that the engine counts.
+    /// Calls of the function per point that the engine counts.
     pub(crate) fn calls_per_point(&self) -> u64 {
         match self {
             Self::External(external) => external.calls_per_point,
@@ -186,7 +186,7 @@ impl Problem {
         }
     }
 
-    /// What the engine's settings must know about it.
+    /// Properties of the target that the engine's defaults depend on.
     pub fn about(&self) -> Result<About<'_>, Error> {
         let target = self.target()?;
         let init: (&[f64], &[f64]) = match self {
@@ -197,7 +197,7 @@ impl Problem {
         Ok(About { dim: target.dim(), rows: target.num_rows(), gradient, init, ..About::default() })
     }
 
-    /// What a posterior must remember of it. `points` are components of plain networks.
+    /// What a saved posterior must store about the model. `points`: components are point estimates of plain networks.
     pub(crate) fn memory(&self, points: bool) -> SavedModel {
         match self {
             Self::Density(density) => SavedModel::Density(density.spec.clone()),
@@ -211,7 +211,7 @@ impl Problem {
     }
 }
 
-/// One line about a regression. `file` is where its table came from.
+/// One line about a regression. `file` is the file of its table.
 fn describe(study: &Study, file: Option<&str>) -> String {
     let encoding = &study.memory.encoding;
     let (dim, rows) = (encoding.dim(), study.num_rows().unwrap_or(0));
@@ -224,7 +224,7 @@ fn describe(study: &Study, file: Option<&str>) -> String {
     )
 }
 
-/// Reads a table into memory or, if that is asked for or memory is short, onto disk.
+/// Reads a table into memory or, if requested or if memory is short, onto disk.
 fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: OutcomeKind) -> Result<Study, Error> {
     let (prior_sd, noise_sd) = (settings.prior_sd(), settings.fit.noise_sd);
     let room = memory::room().unwrap_or(u64::MAX);
@@ -237,7 +237,7 @@ fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: Outcom
     Ok(Study::new(Table::read(path, settings.categorical())?, options, kind, prior_sd, noise_sd)?)
 }
 
-/// The innermost folder of a path that is there: rows go to the disk that the results go to.
+/// The innermost existing folder of a path: rows are stored on the same disk as the results.
 fn existing_part(path: &Path) -> &Path {
     path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
 }

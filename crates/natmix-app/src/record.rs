@@ -1,4 +1,4 @@
-//! All that is kept of a fit, as files in a folder: read back as it was written.
+//! The record of a fit as files in a folder: written, and read back.
 
 use crate::Error;
 use crate::folder::OutputFolder;
@@ -17,41 +17,41 @@ use std::path::Path;
 pub mod files {
     /// The report as JSON.
     pub const REPORT: &str = "report.json";
-    /// The mixture and what is needed to make sense of it.
+    /// The mixture and what is needed to interpret it.
     pub const POSTERIOR: &str = "posterior.safetensors";
-    /// A line an iteration.
+    /// One line per iteration.
     pub const TRACE: &str = "trace.jsonl";
     /// Draws that ArviZ opens.
     pub const DRAWS: &str = "draws.zarr";
-    /// How the mixture formed, where that was asked for.
+    /// How the mixture formed, if requested.
     pub const FRAMES: &str = "frames.json";
-    /// What an interrupted run goes on from.
+    /// The state from which an interrupted run is resumed.
     pub const CHECKPOINT: &str = "checkpoint.safetensors";
-    /// Folder of what is not complete yet.
+    /// Folder of files that are not complete yet.
     pub const STAGE: &str = ".part";
     /// Settings that repeat the fit.
     pub const CONFIG: &str = "config.toml";
 }
 
-/// What is kept of a fit.
+/// The record of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitRecord {
     /// The mixture.
     pub posterior: SavedPosterior,
-    /// The figures.
+    /// The report.
     pub report: Report,
-    /// The way there.
+    /// One row per iteration or epoch.
     pub trace: Vec<TraceRow>,
     /// Draws on the user's own scale.
     pub draws: Draws,
-    /// How the mixture formed, where that was asked for.
+    /// How the mixture formed, if requested.
     pub formation: Option<Formation>,
-    /// The number of rows, and the log likelihood of each for the first draws, where they were measured.
+    /// The number of rows, and the log likelihood of each for the first draws, if measured.
     pub log_likelihood: Option<(usize, Vec<f64>)>,
 }
 
 impl FitRecord {
-    /// Writes everything into a folder, the page with its pictures included: what was there stays until all is complete.
+    /// Writes everything into a folder, including the page with its pictures: earlier files stay until all is complete.
     pub fn save(&self, dir: &Path) -> Result<(), Error> {
         let out = OutputFolder::open(dir, files::STAGE, false)?;
         let written = write(out.stage(), files::TRACE, &write_trace(&self.trace))
@@ -67,7 +67,7 @@ impl FitRecord {
     /// Writes all but the trace. The posterior comes last: a folder that has one is complete.
     pub(crate) fn write_beside_trace(&self, dir: &Path) -> Result<(), Error> {
         store(&self.draws, self.log_likelihood.as_ref()).write(&dir.join(files::DRAWS))?;
-        // The command line can repeat only what it has a name for.
+        // The command line can only repeat fits of its own models.
         if let Some(settings) = self.posterior.settings.as_ref().filter(|settings| settings.fit.model.is_some()) {
             let text = toml::to_string_pretty(settings).map_err(std::io::Error::other);
             write(dir, files::CONFIG, &text.map_err(Error::io(format!("write {}", files::CONFIG)))?)?;
@@ -76,14 +76,14 @@ impl FitRecord {
         write(dir, files::REPORT, &report.map_err(Error::io(format!("write {}", files::REPORT)))?)?;
         match &self.formation {
             Some(formation) => write(dir, files::FRAMES, &write_frames(formation))?,
-            // A killed run may have left some.
+            // A killed run may have left frames.
             None => page::remove(&dir.join(files::FRAMES)).map_err(Error::io(format!("remove {}", files::FRAMES)))?,
         }
         write_page(dir, &self.report, &self.trace, &self.draws, self.formation.as_ref())?;
         self.posterior.save(&dir.join(files::POSTERIOR))
     }
 
-    /// Removes the frames of an earlier fit, which would be taken for this one's.
+    /// Removes the frames of an earlier fit, which would be mistaken for those of this one.
     pub(crate) fn remove_stale(&self, out: &OutputFolder) {
         if self.formation.is_none() {
             let _ = fs::remove_file(out.path(files::FRAMES));
@@ -110,8 +110,8 @@ fn read_shown(dir: &Path) -> Result<(Report, Vec<TraceRow>, Draws, Option<Format
     Ok((report, trace, draws, read_frames(dir)?))
 }
 
-/// Writes the page in the folder of a fit again, from its other files.
-pub fn renew_page(dir: &Path) -> Result<(), Error> {
+/// Rewrites the page in the folder of a fit from its other files.
+pub fn rewrite_page(dir: &Path) -> Result<(), Error> {
     let (report, trace, draws, formation) = read_shown(dir)?;
     let out = OutputFolder::open(dir, ".page", false)?;
     let written = write_page(out.stage(), &report, &trace, &draws, formation.as_ref()).and_then(|()| out.publish());
@@ -129,7 +129,7 @@ fn write_page(
     draws: &Draws,
     formation: Option<&Formation>,
 ) -> Result<(), Error> {
-    // Rows that the file of the trace cannot hold are not shown: the page can be made again from the files.
+    // Rows that the trace file cannot hold are not shown: the page can always be rewritten from the files.
     let readable =
         |row: &&TraceRow| [row.seconds, row.elbo, row.se].iter().chain(&row.steps).all(|number| number.is_finite());
     let trace: Vec<TraceRow> = trace.iter().filter(readable).cloned().collect();
@@ -143,7 +143,7 @@ pub fn write_frames(formation: &Formation) -> String {
     serde_json::to_string(formation).unwrap_or_default() + "\n"
 }
 
-/// How the mixture of a fit formed, if its folder says.
+/// How the mixture of a fit formed, if its folder has frames.
 pub fn read_frames(dir: &Path) -> Result<Option<Formation>, Error> {
     let path = dir.join(files::FRAMES);
     let file = path.display().to_string();
@@ -165,18 +165,18 @@ fn write(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
 /// Reads `report.json`.
 pub fn read_report(text: &str, file: &str) -> Result<Report, Error> {
     serde_json::from_str(text).map_err(|error| {
-        let problem = format!("is not a report of natmix ({error})");
+        let problem = format!("is not a report written by natmix ({error})");
         natmix::Error::BadFile { file: file.into(), problem }.into()
     })
 }
 
-/// A trace as JSON, a line an iteration.
+/// A trace as JSON, one line per iteration.
 pub fn write_trace(trace: &[TraceRow]) -> String {
     // Numbers and lists of numbers always have a JSON form.
     trace.iter().filter_map(|row| serde_json::to_string(row).ok()).map(|line| line + "\n").collect()
 }
 
-/// Reads a trace; a last line that is cut off is passed over.
+/// Reads a trace; an incomplete last line is skipped.
 pub fn read_rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
@@ -217,7 +217,7 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     store
 }
 
-/// Draws from the store that a fit left.
+/// Reads the draws that a fit has stored.
 pub fn read_draws(store: &Path, report: &Report) -> Result<Draws, Error> {
     let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
     let columns: Vec<Vec<f64>> =

@@ -1,4 +1,4 @@
-//! A posterior in a file: the mixture, and what is needed to predict and to return to the user's own scale.
+//! A posterior in a file: the mixture, and what is needed to predict and to convert draws to the user's own scale.
 //!
 //! Beside its tensors the file has a document with a schema version:
 //!
@@ -6,7 +6,7 @@
 //! {"schema": 1, "settings": {...}, "model": {"regression": {...}}}
 //! ```
 //!
-//! Version 0.1 wrote the same tensors with a document of another form; it is read, too.
+//! Version 0.1 wrote the same tensors with a different document, which is still read.
 
 use crate::Error;
 use crate::networks::data::NetworkMemory;
@@ -22,34 +22,34 @@ use std::path::Path;
 /// Version of the document that is written, and the newest that is read.
 const SCHEMA: u64 = 1;
 
-/// A posterior with all that makes sense of it.
+/// A posterior with everything needed to interpret it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedPosterior {
     /// The mixture, in the space that was fitted.
     pub mixture: Mixture,
     /// Names of the parameters on the user's own scale; none for large networks.
     pub parameter_names: Vec<String>,
-    /// How it was fitted; nothing where an old file does not say it in a way that is still understood.
+    /// How it was fitted; `None` where an old file does not state it in a form that is still understood.
     pub settings: Option<Settings>,
-    /// Of what model it is.
+    /// The model that it belongs to.
     pub model: SavedModel,
 }
 
-/// What a posterior remembers of its model.
+/// What a posterior stores about its model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SavedModel {
     /// An analytic density: its description.
     Density(Value),
-    /// A regression: how columns became features, and the way back.
+    /// A regression: how columns are encoded as features, and how coefficients are converted back.
     Regression(RegressionMemory),
     /// A network: its shape, and how data become inputs.
     Network(NetworkMemory),
-    /// A function that only its owner knows.
+    /// An external function, such as one in Python.
     External(ExternalMemory),
 }
 
-/// What is remembered of a function of another language.
+/// What is stored about an external function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExternalMemory {
     /// The model's own variables; none if the coordinates are the parameters.
@@ -136,7 +136,7 @@ impl SavedPosterior {
         let Posterior { mixture, parameter_names, details } = posterior;
         let bad = |problem: String| natmix::Error::BadFile { file: file.to_owned(), problem };
         let damaged = |error: serde_json::Error| {
-            bad(format!("does not say what its mixture means ({error}): it is damaged, fit the model again"))
+            bad(format!("does not describe its model ({error}): it is damaged, fit the model again"))
         };
         let document = match details.get("schema").map(Value::as_u64) {
             Some(Some(SCHEMA)) => serde_json::from_value(details).map_err(damaged)?,
@@ -146,7 +146,7 @@ impl SavedPosterior {
                 return Err(bad(problem).into());
             }
             None if details.is_object() => serde_json::from_value::<FirstDocument>(details).map_err(damaged)?.into(),
-            // Written by the engine alone.
+            // Saved through the engine's own API.
             None => {
                 SavedDocument { schema: SCHEMA, settings: None, model: SavedModel::External(ExternalMemory::default()) }
             }
@@ -155,11 +155,11 @@ impl SavedPosterior {
         let saved = Self { mixture, parameter_names, settings, model };
         match saved.is_sound() {
             true => Ok(saved),
-            false => Err(bad("is damaged: its parameters do not belong to its mixture".into()).into()),
+            false => Err(bad("is damaged: its parameters do not match its mixture".into()).into()),
         }
     }
 
-    /// Whether the model goes with the mixture.
+    /// Whether the model matches the mixture.
     fn is_sound(&self) -> bool {
         let (d, p) = (self.mixture.dim(), self.parameter_names.len());
         match &self.model {
@@ -170,7 +170,7 @@ impl SavedPosterior {
         }
     }
 
-    /// Names of the parameters; large networks keep none, and their weights are numbered.
+    /// Names of the parameters; large networks store none, and their weights are numbered.
     pub fn names(&self) -> Vec<String> {
         match self.parameter_names.is_empty() {
             true => (0..self.mixture.dim()).map(|i| format!("w{i}")).collect(),
@@ -178,7 +178,7 @@ impl SavedPosterior {
         }
     }
 
-    /// Points of the fitted space, one after the other, on the user's own scale.
+    /// Converts points of the fitted space, one after another, to the user's own scale.
     pub fn to_own_scale(&self, z: &[f64]) -> Result<Vec<f64>, Error> {
         let d = self.mixture.dim();
         match &self.model {
@@ -192,7 +192,7 @@ impl SavedPosterior {
                 let p = self.parameter_names.len();
                 if target.dim() != d || target.parameter_names().len() != p {
                     return Err(Error::Invalid(
-                        "the posterior is damaged: its parameters do not belong to its mixture".into(),
+                        "the posterior is damaged: its parameters do not match its mixture".into(),
                     ));
                 }
                 let mut values = vec![0.0; z.len() / d * p];
@@ -200,7 +200,7 @@ impl SavedPosterior {
                 Ok(values)
             }
             SavedModel::External(memory) if !memory.variables.is_empty() => Err(Error::Invalid(
-                "this posterior has variables that only its Python model knows: draw from it in Python".into(),
+                "this posterior has variables that only its Python model can compute: draw from it in Python".into(),
             )),
             SavedModel::Network(_) | SavedModel::External(_) => Ok(z.to_vec()),
         }

@@ -1,7 +1,6 @@
-//! Settings of a fit: what flags, a file and Python keywords fill, layer over layer, and what is written back as
-//! `config.toml`.
+//! Settings of a fit: filled in layers from flags, a file and Python keywords, and written back as `config.toml`.
 //!
-//! Every setting is optional until a fit asks for it; the defaults stand in one place each: here, in
+//! Every setting is optional until a fit needs it; each default is defined in one place: here, in
 //! [`Overrides::resolve`] and in [`NetworkSettings::train`].
 //!
 //! ```
@@ -29,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Most components, and most numbers that the components and their points may take: beyond is a slip of the keyboard.
+/// Most components, and most numbers that the components and their points may take: more is surely a typing error.
 const MOST_COMPONENTS: usize = 10_000;
 const MOST_NUMBERS: usize = 250_000_000;
 /// Prior standard deviation of coefficients by default.
@@ -44,7 +43,7 @@ const OUT: &str = "natmix-fit";
 pub enum ModelKind {
     /// Outcome 0 or 1
     Logistic,
-    /// Outcome a number, with unknown noise unless --noise-sd
+    /// Outcome a number; its noise is inferred unless --noise-sd is given
     Linear,
     /// Outcome a count
     Poisson,
@@ -60,7 +59,7 @@ impl ModelKind {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Logistic, Self::Linear, Self::Poisson, Self::Softmax, Self::Mlp, Self::Density];
 
-    /// The name that people use.
+    /// The name on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             ModelKind::Logistic => "logistic",
@@ -72,7 +71,7 @@ impl ModelKind {
         }
     }
 
-    /// The regression that it is, if it is one.
+    /// The kind of regression, if the model is one.
     pub fn regression(self) -> Option<OutcomeKind> {
         match self {
             ModelKind::Logistic => Some(OutcomeKind::Logistic),
@@ -88,14 +87,14 @@ natmix::overlay! {
     /// What is fitted, to which data, by which method, and where the results go.
     #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Data"))]
     pub struct FitSettings {
-        /// Model; may stand in --config instead
-        // Nothing where a function of Python is fitted.
+        /// Model; may be given in --config instead
+        // `None` where a Python function is fitted.
         #[cfg_attr(feature = "clap", arg(value_enum, help_heading = None))]
         pub model: ModelKind,
         /// Table to fit: .csv or .csv.gz with a header; or a folder of images in MNIST's layout (mlp)
         #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
         pub data: PathBuf,
-        /// Column to explain
+        /// Column to predict
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub outcome: String,
         /// Table to score predictions on
@@ -110,10 +109,10 @@ natmix::overlay! {
         /// Column of row weights
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub weights: String,
-        /// Column that is added to the linear predictor
+        /// Column added to the linear predictor
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub offset: String,
-        /// Column of exposures; its logarithm is added to the predictor (poisson)
+        /// Column of exposures, whose logarithm is added to the linear predictor (poisson)
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub exposure: String,
         /// Whether features are centred and scaled.
@@ -123,17 +122,17 @@ natmix::overlay! {
         /// Whether there is an intercept.
         #[cfg_attr(feature = "clap", arg(skip))]
         pub intercept: bool,
-        /// Keep the rows on disk instead of in memory; by itself if memory is short
+        /// Keep the rows on disk instead of in memory; done automatically if memory is short
         #[cfg_attr(feature = "clap", arg(long, num_args = 0, default_missing_value = "true"))]
         pub stream: bool,
-        /// Prior standard deviation of the coefficients, as fitted; of the intercept ten times that [default: 2.5]
+        /// Prior standard deviation of the coefficients, as fitted; the intercept's is ten times that [default: 2.5]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Model"))]
         pub prior_sd: f64,
-        /// Known noise of a linear model [default: inferred, half-Cauchy(5) prior]
+        /// Known noise standard deviation of a linear model [default: inferred, half-Cauchy(5) prior]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Model"))]
         pub noise_sd: f64,
-        /// Method by name, see `natmix methods`; for mlp also ivon and adam [default: auto, or component-draws where a
-        /// setting of its parts is given]
+        /// Method, see `natmix methods`; for mlp also ivon and adam [default: auto, or component-draws if one of its
+        /// settings is given]
         #[cfg_attr(
             feature = "clap",
             arg(long, value_name = "NAME", value_parser = natmix::config::parse::<FitMethod>, help_heading = "Method")
@@ -145,16 +144,16 @@ natmix::overlay! {
         /// Start from the posterior of an earlier fit
         #[cfg_attr(feature = "clap", arg(long, value_name = "DIR", help_heading = "Run"))]
         pub init_posterior: PathBuf,
-        /// Keep up to N moments of the mixture, 2 to 500, in frames.json, and show in report.html how it formed, with a
-        /// slider; changes no result; 60 make a smooth film [default: none]
+        /// Save up to N snapshots of the mixture, 2 to 500, in frames.json, and show in report.html how it formed, with
+        /// a slider; does not change results; 60 make a smooth animation [default: none]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Output"))]
         pub trace_frames: usize,
     }
 }
 
-/// Everything that determines a fit, and where it goes. A file with these names repeats it; the seed always stands in it.
-/// Folder, threads, frames and where rows are kept, which change no result, are read but not written: the same fit leaves
-/// the same bytes wherever it runs.
+/// Everything that determines a fit, and where its results go. A file with these settings repeats the fit; it always
+/// contains the seed. Folder, threads, frames and where rows are kept do not change results: they are read but not
+/// written, so that the same fit leaves the same bytes wherever it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "BTreeMap<String, Option<Entry>>")]
 pub struct Settings {
@@ -162,18 +161,18 @@ pub struct Settings {
     pub fit: FitSettings,
     /// How it is fitted.
     pub engine: Overrides,
-    /// What only networks have: the table `[mlp]` of a file.
+    /// Settings of networks: the table `[mlp]` of a file.
     pub network: NetworkSettings,
 }
 
-/// Settings as they stand in a file.
+/// Settings as written to a file.
 #[derive(Serialize)]
 struct Written {
     #[serde(flatten)]
     fit: FitSettings,
     #[serde(flatten)]
     engine: Overrides,
-    // A table: tables come last in a file.
+    // Tables come last in a TOML file.
     #[serde(skip_serializing_if = "NetworkSettings::is_empty")]
     mlp: NetworkSettings,
 }
@@ -191,7 +190,7 @@ impl From<Settings> for Written {
 }
 
 impl Settings {
-    /// These settings, and those of `earlier` where nothing is set here.
+    /// These settings, with those of `earlier` for what is not set here.
     pub fn over(self, earlier: Self) -> Self {
         Self {
             fit: self.fit.over(earlier.fit),
@@ -235,12 +234,12 @@ impl Settings {
         self.fit.prior_sd.unwrap_or(PRIOR_SD)
     }
 
-    /// Whether the start is given, as a place or as a posterior.
+    /// Whether the start is given, as mean and spread or as a posterior.
     pub fn has_start(&self) -> bool {
         self.engine.init_mean.is_some() || self.engine.init_sd.is_some() || self.fit.init_posterior.is_some()
     }
 
-    /// Which columns of a table mean what.
+    /// The roles of the columns of a table.
     pub fn design(&self) -> DesignOptions {
         let FitSettings { outcome, offset, exposure, weights, intercept, .. } = self.fit.clone();
         DesignOptions {
@@ -265,7 +264,7 @@ impl Settings {
     }
 }
 
-/// Changes the settings of the engine so that they go with a start. Only the automatic mixture may leave its number of components.
+/// Adapts the settings of the engine to a given start. Only the automatic method may change its number of components.
 pub fn start_at(config: &mut Config, start: &Mixture) {
     config.covariance = start.covariance_kind();
     if config.method() != Method::Auto {
@@ -273,21 +272,22 @@ pub fn start_at(config: &mut Config, start: &Mixture) {
     }
 }
 
-/// Refuses what no memory holds, before it is asked for.
+/// Refuses sizes that cannot fit into memory, before anything is allocated.
 fn check_size(config: &Config, dim: usize) -> Result<(), Error> {
     let OrAuto::Is(components) = config.components() else { return Ok(()) };
     let draws = config.parts().map_or(0, |parts| parts.draws_per_component);
     let covariance = config.covariance;
     let refuse = |setting, problem| Err(Error::Config { setting, problem });
     if components > MOST_COMPONENTS {
-        let problem = format!("must be at most {MOST_COMPONENTS}, not {components}: a few dozen are a lot (try auto)");
+        let problem =
+            format!("must be at most {MOST_COMPONENTS}, not {components}: a few dozen are usually plenty (try auto)");
         return refuse("components", problem);
     }
     let numbers = |each: usize| components.saturating_mul(each);
     if numbers(covariance.curvature_shape().len(dim)) > MOST_NUMBERS {
         let try_diag = if covariance == CovarianceKind::Full { ", or covariance diag" } else { "" };
         let problem =
-            format!("must be smaller: {components} in dimension {dim} do not fit into memory (take fewer{try_diag})");
+            format!("must be smaller: {components} in dimension {dim} do not fit into memory (use fewer{try_diag})");
         return refuse("components", problem);
     }
     if numbers(draws.saturating_mul(dim)) > MOST_NUMBERS {

@@ -1,29 +1,29 @@
-//! From a finished mixture to numbers for people: parameters on their own scale, modes, the verdict's sentence.
+//! Summaries of a finished mixture: parameters on the user's own scale, modes, the sentence of the verdict.
 
 use natmix::family::Mixture;
 use natmix::target::Target;
 use natmix_report::{Draws, Parameter, VerdictSummary};
 
-/// Draws that quantiles, marginals and `draws.zarr` are made from.
+/// Draws behind quantiles, marginals and `draws.zarr`.
 pub const DRAWS: usize = 4_000;
 
 /// Draws of a mixture in the space that was fitted, with the component that each came from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixtureSample {
-    /// Draw after draw.
+    /// Values, one draw after another.
     pub z: Vec<f64>,
     /// The component of each.
     pub component: Vec<usize>,
 }
 
 impl MixtureSample {
-    /// As many draws as summaries are made from.
+    /// [`DRAWS`] draws of a mixture.
     pub fn of(q: &Mixture, seed: u64) -> Self {
         let z = q.sample(DRAWS, seed);
         Self { component: q.most_likely(&z), z }
     }
 
-    /// The same on the scale of the target's parameters.
+    /// The draws on the scale of the target's parameters.
     pub fn on_scale_of(&self, target: &dyn Target) -> Draws {
         let names = target.parameter_names();
         let (d, p, n) = (target.dim(), names.len(), self.component.len());
@@ -69,15 +69,15 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[low] + (at - low as f64) * (sorted[high] - sorted[low])
 }
 
-/// The verdict in one sentence: what was found, how many modes, may you trust it.
+/// The verdict in one sentence: what was fitted, how many modes it has, and whether to trust it.
 pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::diagnose::Verdict) -> VerdictSummary {
     let found = match (modes, components) {
-        (1, 1) => "one mode, one Gaussian".to_owned(),
-        (1, k) => format!("one mode, made of {k} Gaussians"),
-        (m, k) => format!("{m} modes, made of {k} Gaussians"),
+        (1, 1) => "one mode, fitted by one Gaussian".to_owned(),
+        (1, k) => format!("one mode, fitted by {k} Gaussians"),
+        (m, k) => format!("{m} modes, fitted by {k} Gaussians"),
     };
     let trust = match (engine.trusted, &engine.reasons[..]) {
-        (true, _) => "The fit covers the posterior as far as its draws can tell: you may use it.",
+        (true, _) => "As far as its draws can tell, the fit covers the posterior: you can use it.",
         (false, [_]) => "Do not rely on it as it stands, for the reason below.",
         (false, _) => "Do not rely on it as it stands, for the reasons below.",
     };

@@ -1,4 +1,4 @@
-//! The trace of a fit: kept in memory, told to whoever watches, and written to its file while the fit runs.
+//! The trace of a fit: kept in memory, passed to the watcher, and written to its file while the fit runs.
 
 use crate::Error;
 use crate::fit::FitWatch;
@@ -12,14 +12,14 @@ use std::fs::{self, File};
 use std::io::{LineWriter, Write};
 use std::ops::ControlFlow;
 
-/// The trace of a run, line by line, so that a checkpoint never knows more than the trace.
+/// The trace file of a run, written line by line so that a checkpoint is never ahead of it.
 pub(crate) struct TraceFile {
     file: LineWriter<File>,
     name: String,
 }
 
 impl TraceFile {
-    /// Begins with the rows that a resumed run has behind it.
+    /// Opens the file and writes the rows of the run that is resumed.
     pub fn open(out: &OutputFolder, earlier: &[impl Serialize]) -> Result<Self, Error> {
         let (path, name) = (out.staged(files::TRACE), out.path(files::TRACE).display().to_string());
         let lines: String =
@@ -40,7 +40,7 @@ impl TraceFile {
     }
 }
 
-/// Keeps the trace of a run of the engine.
+/// Records the trace of a run of the engine.
 pub(crate) struct IterationRecorder<'a> {
     pub file: Option<TraceFile>,
     pub rows: Vec<TraceRow>,
@@ -64,7 +64,7 @@ impl Observer for IterationRecorder<'_> {
     }
 }
 
-/// Keeps the trace of a training.
+/// Records the trace of a training run.
 pub(crate) struct EpochRecorder<'a> {
     pub trace: Option<&'a mut TraceFile>,
     pub watch: &'a mut dyn FitWatch,

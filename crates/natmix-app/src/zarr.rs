@@ -60,7 +60,7 @@ impl Store {
         self.arrays.push((format!("{path}/{chunk}"), bytes));
     }
 
-    /// Writes the store to `dir`, replacing one that is there.
+    /// Writes the store to `dir`, replacing an existing one.
     pub fn write(mut self, dir: &Path) -> Result<(), Error> {
         let part = dir.with_extension("zarr.part");
         let _ = fs::remove_dir_all(&part);
@@ -91,7 +91,7 @@ fn bad(path: &Path, problem: String) -> Error {
     Error::BadFile { file: path.display().to_string(), problem }
 }
 
-/// A name that is one folder on every system; the reader's names are these, too.
+/// A name that is a valid folder name on every system; readers use these names too.
 pub fn file_name(name: &str) -> String {
     let safe: String =
         name.chars().map(|c| if c.is_control() || "/\\:*?\"<>|".contains(c) { '_' } else { c }).collect();
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_comes_back() {
+    fn arrays_are_read_back_unchanged() {
         let dir = std::env::temp_dir().join(format!("natmix-zarr-{}.zarr", std::process::id()));
         let mut store = Store::new(json!({"a": 1}));
         store.group("posterior", json!({}));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_safe() {
+    fn names_become_safe_folder_names() {
         assert_eq!(file_name("../x"), "_.._x");
         assert_eq!(file_name(".."), "_");
         assert_eq!(file_name("(intercept)"), "(intercept)");

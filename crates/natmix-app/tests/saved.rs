@@ -1,4 +1,4 @@
-//! Saved posteriors: those of version 0.1 are read and say what they said then, new ones come back as they were.
+//! Saved posteriors: those of version 0.1 still load and predict the same, and new ones are read back unchanged.
 
 use natmix::family::{Gaussian, Mixture};
 use natmix::save::Posterior;
@@ -29,7 +29,7 @@ fn predicted(posterior: &SavedPosterior) -> Vec<f64> {
 }
 
 #[test]
-fn a_regression_of_version_0_1_predicts_and_draws_as_it_did() {
+fn a_regression_saved_by_version_0_1_gives_the_same_predictions_and_draws() {
     let posterior = old("regression");
     assert!(matches!(posterior.model, SavedModel::Regression(_)));
     assert_eq!(posterior.names(), ["(intercept)", "age"]);
@@ -40,7 +40,7 @@ fn a_regression_of_version_0_1_predicts_and_draws_as_it_did() {
 }
 
 #[test]
-fn a_network_of_version_0_1_predicts_as_it_did() {
+fn a_network_saved_by_version_0_1_gives_the_same_predictions() {
     let posterior = old("network");
     assert!(matches!(posterior.model, SavedModel::Network(_)));
     let figures =
@@ -49,7 +49,7 @@ fn a_network_of_version_0_1_predicts_as_it_did() {
 }
 
 #[test]
-fn a_density_of_version_0_1_draws_as_it_did_and_has_nothing_to_predict() {
+fn a_density_saved_by_version_0_1_gives_the_same_draws_and_refuses_to_predict() {
     let posterior = old("density");
     assert!(matches!(posterior.model, SavedModel::Density(_)));
     let draw = posterior.to_own_scale(&posterior.mixture.sample(1, 1)).unwrap();
@@ -58,7 +58,7 @@ fn a_density_of_version_0_1_draws_as_it_did_and_has_nothing_to_predict() {
 }
 
 #[test]
-fn what_is_saved_comes_back_and_keeps_its_tensors() {
+fn saved_posteriors_are_read_back_unchanged() {
     for model in ["regression", "network", "density"] {
         let posterior = old(model);
         let bytes = posterior.to_bytes().unwrap();
@@ -74,11 +74,11 @@ fn what_is_saved_comes_back_and_keeps_its_tensors() {
         model: SavedModel::External(ExternalMemory { variables, coords }),
     };
     assert_eq!(SavedPosterior::from_bytes(&posterior.to_bytes().unwrap()).unwrap(), posterior);
-    assert!(posterior.to_own_scale(&[0.0, 1.0]).unwrap_err().to_string().contains("only its Python model knows"));
+    assert!(posterior.to_own_scale(&[0.0, 1.0]).unwrap_err().to_string().contains("only its Python model can compute"));
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_says_why() {
+fn invalid_documents_are_refused_with_a_reason() {
     let mixture = Mixture::single(Gaussian::isotropic(vec![0.0], 1.0));
     let refused = |details| {
         let posterior = Posterior { mixture: mixture.clone(), parameter_names: vec!["a".into()], details };
@@ -89,8 +89,8 @@ fn what_makes_no_sense_is_refused_and_says_why() {
     assert!(refused(json!({"memory": {"kind": 3}})).contains("fit the model again"));
     let network = old("network");
     let details = json!({"schema": 1, "settings": null, "model": network.model});
-    assert!(refused(details).contains("do not belong"));
-    // A posterior of the engine alone has coordinates and nothing else.
+    assert!(refused(details).contains("do not match its mixture"));
+    // A posterior saved through the engine's own API has coordinates and nothing else.
     let plain = Posterior { mixture: mixture.clone(), parameter_names: vec!["a".into()], details: "a note".into() };
     let plain = SavedPosterior::from_bytes(&plain.to_bytes().unwrap()).unwrap();
     assert_eq!(plain.to_own_scale(&[2.0]).unwrap(), [2.0]);

@@ -1,4 +1,4 @@
-//! The command line as it is typed.
+//! The arguments of the command line.
 
 pub mod reproduce;
 
@@ -7,17 +7,17 @@ use natmix::config::Overrides;
 use natmix_app::settings::{FitSettings, NetworkSettings};
 use std::path::PathBuf;
 
-/// Posteriors as mixtures of Gaussians, with an ELBO, an error and a plain verdict.
+/// Posteriors as mixtures of Gaussians, with an ELBO, its error and a plain verdict.
 ///
-/// One command fits a model to a table, says whether to trust the answer, and leaves a page of pictures.
+/// One command fits a model to a table, says whether to trust the result, and writes an HTML report.
 #[derive(Debug, Parser)]
 #[command(name = "natmix", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Example:\n  natmix demo\n  natmix fit logistic --data patients.csv --outcome ill --out fit\n\n\
-Exit codes: 0 done; 1 done, but do not trust it; 2 error; 130 interrupted, with what was reached saved."
+    after_help = "Examples:\n  natmix demo\n  natmix fit logistic --data patients.csv --outcome ill --out fit\n\n\
+Exit codes: 0 done; 1 done, but do not trust it; 2 error; 130 interrupted, with the state reached saved."
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -35,22 +35,23 @@ pub enum Command {
         natmix fit density --spec target.json --components 10 --out fit\n  \
         natmix fit --config fit/config.toml --out again      (repeats a run bit for bit)")]
     Fit(Box<FitArgs>),
-    /// Predict new rows with a fitted model: one line a row on standard output
+    /// Predict new rows with a fitted model: one line per row on standard output
     #[command(after_help = "Example:\n  natmix predict --posterior fit --data new.csv --out predictions.csv")]
     Predict(PredictArgs),
     /// Draw from a posterior: CSV on standard output, or a .csv or .npy file
     #[command(after_help = "Example:\n  natmix sample --posterior fit -n 1000 --resample --out draws.npy")]
     Sample(SampleArgs),
-    /// Repeat the experiments of the paper; MNIST and UCI data are read from the folder that NATMIX_DATA names
+    /// Repeat the experiments of the paper; MNIST and UCI data are read from the folder given by NATMIX_DATA
     #[command(after_help = "Examples:\n  \
         natmix reproduce decision-boundaries --out boundaries\n  \
         NATMIX_DATA=data natmix reproduce mnist --seeds 5 --out mnist\n  \
         NATMIX_DATA=data natmix reproduce uci --sets yacht,energy --splits 5 --out uci")]
     Reproduce(reproduce::ReproduceArgs),
-    /// Write the page of pictures again, from what a fit saved
+    /// Write the HTML report again, from the files of a fit
     #[command(after_help = "Example:\n  natmix report fit")]
     Report(ReportArgs),
-    /// Run the automatic mixture on targets with known answers, every seed; some need tables in the folder that NATMIX_DATA names
+    /// Benchmark the automatic method on targets with known answers; some need tables in the folder given by
+    /// NATMIX_DATA
     #[command(after_help = "Example:\n  natmix bench --targets gmm20,star --seeds 3")]
     Bench(BenchArgs),
     /// List every method, draw plan, estimator and rule, one line each
@@ -76,7 +77,7 @@ pub struct DemoArgs {
     /// Seed of all randomness
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// No progress
+    /// Show no progress
     #[arg(long)]
     pub quiet: bool,
 }
@@ -87,17 +88,17 @@ pub struct BenchArgs {
     /// Only these targets [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub targets: Vec<String>,
-    /// Only rows with a budget of at most N evaluations: those of a million take minutes [default: all]
+    /// Only rows with a budget of at most N evaluations; those with a million take minutes [default: all]
     #[arg(long, value_name = "N")]
     pub max_evals: Option<u64>,
-    /// Seeds 1 to N
+    /// Number of seeds; seeds 1 to N are used
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
-    /// Also fit with other values of a constant of the automatic method, and show the change; all: each constant in turn at
-    /// half and at twice its value
+    /// Also fit with other values of a constant of the automatic method, and show the effect; `all` tries each constant
+    /// in turn at half and at twice its value
     #[arg(long, value_name = "NAME=A,...|all")]
     pub vary: Vec<String>,
-    /// Threads; never changes a result [default: one per core]
+    /// Number of threads; never changes a result [default: one per core]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub threads: usize,
     /// Print JSON
@@ -105,9 +106,9 @@ pub struct BenchArgs {
     pub json: bool,
 }
 
-/// `natmix fit`. What is not given comes from `--config`, and then from the defaults named here.
+/// `natmix fit`. Settings that are not given come from `--config`, and then from the defaults named here.
 #[derive(Debug, Args)]
-// -1 is a bad value with a message of its own, not an unknown option.
+// So that -1 is reported as a bad value, not as an unknown option.
 #[command(allow_negative_numbers = true)]
 pub struct FitArgs {
     #[command(flatten)]
@@ -121,16 +122,16 @@ pub struct FitArgs {
     /// Add an intercept (default)
     #[arg(long, overrides_with = "no_intercept", help_heading = "Data")]
     pub intercept: bool,
-    /// No intercept
+    /// Fit without an intercept
     #[arg(long, overrides_with = "intercept", help_heading = "Data")]
     pub no_intercept: bool,
 
     #[command(flatten)]
     pub engine: Overrides,
-    /// Go on with an interrupted or killed run in --out
+    /// Resume an interrupted or killed run in --out
     #[arg(long, help_heading = "Run")]
     pub resume: bool,
-    /// Settings from a TOML file, as a fit leaves it; flags win
+    /// TOML file of settings, such as the config.toml of a fit; flags take precedence
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub config: Option<PathBuf>,
 
@@ -140,7 +141,7 @@ pub struct FitArgs {
     /// Print report.json on standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// No progress and no summary
+    /// Show no progress and no summary
     #[arg(long, help_heading = "Output")]
     pub quiet: bool,
 }
@@ -154,13 +155,13 @@ pub struct PredictArgs {
     /// Table of new rows, with the columns of the fit in any order
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
-    /// With a network: predict with the components' means alone, without draws
+    /// For networks: predict with the means of the components only, without draws
     #[arg(long)]
     pub means_only: bool,
     /// File for the predictions [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Posterior draws that predictions average over
+    /// Posterior draws to average predictions over
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub draws: usize,
     /// Seed of the draws
@@ -177,10 +178,10 @@ pub struct SampleArgs {
     /// Number of draws
     #[arg(short, value_name = "N", default_value_t = 1000, value_parser = at_least_one, allow_negative_numbers = true)]
     pub n: usize,
-    /// Correct the draws by their importance weights; needs the data of the fit in place
+    /// Correct the draws by importance weights; needs the data of the fit at its original path
     #[arg(long)]
     pub resample: bool,
-    /// File: .csv or .npy [default: CSV on standard output]
+    /// Output file: .csv or .npy [default: CSV on standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Seed of the draws
@@ -196,5 +197,5 @@ pub struct ReportArgs {
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "not a whole number of at least 1".into())
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number of at least 1".into())
 }

@@ -1,4 +1,4 @@
-//! The command line of natmix: from a table to a posterior, a verdict and a page of pictures.
+//! The command line of natmix: from a table to a posterior, a verdict and an HTML report.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// One line with its causes: what happened, and why. A cause that the line names already is not said twice.
+/// One line with its causes: what happened, and why. A cause that the line already contains is not repeated.
 fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

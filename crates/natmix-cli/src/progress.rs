@@ -1,4 +1,4 @@
-//! A progress bar on standard error, hidden off a terminal.
+//! A progress bar on standard error, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use natmix::observe::{Searching, TraceRow};
@@ -8,7 +8,8 @@ use natmix_nets::train::Optimiser;
 use natmix_nets::training::EpochRow;
 use std::time::Duration;
 
-/// Shows how a fit goes on: ELBO, components, evaluations per second and time; of a network that is trained, its epochs.
+/// Shows the progress of a fit: ELBO, components, evaluations per second and time; for networks in training, their
+/// epochs.
 pub struct Bar {
     bar: ProgressBar,
     quiet: bool,
@@ -40,7 +41,7 @@ impl Bar {
         self.bar.enable_steady_tick(Duration::from_millis(100));
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -49,7 +50,7 @@ impl Bar {
 impl FitWatch for Bar {
     fn searching(&mut self, searching: &Searching) {
         self.bar.set_position(searching.evals);
-        self.bar.set_message("looking for modes");
+        self.bar.set_message("searching for modes");
     }
 
     fn iteration(&mut self, row: &TraceRow) {

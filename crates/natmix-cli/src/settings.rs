@@ -1,11 +1,11 @@
-//! Settings on the command line: flags over `--config` over defaults, checked.
+//! Settings on the command line: flags, then `--config`, then defaults, checked.
 
 use crate::args::FitArgs;
 use anyhow::{Context, Result, anyhow};
 pub use natmix_app::settings::{FitSettings, ModelKind, Settings};
 use std::path::Path;
 
-/// Flags over the file over the defaults.
+/// Resolves the settings: flags take precedence over the file, and the file over the defaults.
 pub fn resolve(args: &FitArgs) -> Result<Settings> {
     let either = |yes: bool, no: bool| (yes || no).then_some(yes);
     let fit = FitSettings {
@@ -18,7 +18,7 @@ pub fn resolve(args: &FitArgs) -> Result<Settings> {
         Some(path) => flags.over(read(path)?),
         None => flags,
     };
-    settings.check().map_err(as_option)?;
+    settings.check().map_err(with_option_name)?;
     Ok(settings)
 }
 
@@ -28,8 +28,8 @@ fn read(path: &Path) -> Result<Settings> {
     toml::from_str(&text).with_context(|| format!("{} is not a settings file", path.display()))
 }
 
-/// Settings have the names of their options.
-pub fn as_option(error: impl Into<natmix_app::Error>) -> anyhow::Error {
+/// Names the option instead of the setting in an error.
+pub fn with_option_name(error: impl Into<natmix_app::Error>) -> anyhow::Error {
     match error.into() {
         natmix_app::Error::Engine(natmix::Error::Config { setting, problem }) => {
             anyhow!("--{} {problem}", setting.replace('_', "-"))
@@ -38,12 +38,12 @@ pub fn as_option(error: impl Into<natmix_app::Error>) -> anyhow::Error {
     }
 }
 
-/// The same for an error of an experiment.
-pub fn named(error: anyhow::Error) -> anyhow::Error {
+/// Does the same for an error of an experiment.
+pub fn with_option_name_of_experiment(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<natmix_app::Error>() {
-        Ok(error) => as_option(error),
+        Ok(error) => with_option_name(error),
         Err(error) => match error.downcast::<natmix::Error>() {
-            Ok(error) => as_option(error),
+            Ok(error) => with_option_name(error),
             Err(error) => error,
         },
     }

@@ -7,7 +7,7 @@ promises: features centred and scaled (divisor n - 1), an intercept with prior s
 parameters and evidence on the scale of the table. Nothing here is shared with natmix.
 
 Moments come from importance sampling with a Student t proposal around the mode; Hamiltonian Monte Carlo with 64 chains
-is the second opinion. Both must agree within 4 of their joint standard errors, or nothing is written.
+is the second method. Both must agree within 4 joint standard errors, or nothing is written.
 """
 
 import json
@@ -101,7 +101,7 @@ class Softmax:
 
 
 def design(raw):
-    """Standardised columns after a one, and the way back to the user's scale."""
+    """Standardised columns after a one, and the map back to the user's scale."""
     centre, scale = raw.mean(axis=0), raw.std(axis=0, ddof=1)
     x = np.c_[np.ones(len(raw)), (raw - centre) / scale]
 
@@ -174,7 +174,7 @@ def moments_by_hmc(model, rng):
     for step in range(WARM_UP + STEPS):
         p = rng.normal(size=(CHAINS, d))
         energy = now - 0.5 * (p**2).sum(axis=1)
-        # Steps of changing length, so that no orbit closes.
+        # Steps of varying length, so that no trajectory is periodic.
         length = rng.uniform(0.2, 0.4)
         new, q = u.copy(), p.copy()
         q += 0.5 * length * slope(new)

@@ -1,11 +1,11 @@
-//! Whatever is wrong with the input has a message of its own, exit code 2, and leaves nothing behind.
+//! Every kind of bad input gets a specific message and exit code 2, and leaves no files behind.
 
 mod common;
 
 use common::{CommandFolder, gaussian_spec, logistic_table};
 use std::process::Command;
 
-/// Runs `natmix`, expects exit 2, all words in what it says, and a folder that is as it was.
+/// Runs `natmix`, expects exit code 2, all words in its message, and an unchanged folder.
 fn refused(folder: &CommandFolder, args: &str, words: &[&str]) {
     let before = folder.names();
     let run = folder.expect(&[2], args);
@@ -17,7 +17,7 @@ fn refused(folder: &CommandFolder, args: &str, words: &[&str]) {
     assert!(!run.err.contains("panicked"), "{}", run.err);
 }
 
-/// Fits `model` to a table and expects to be refused.
+/// Fits `model` to a table and expects an error.
 fn refused_table(test: &str, model: &str, table: &str, words: &[&str]) {
     let folder = CommandFolder::new(test);
     folder.write("table.csv", table);
@@ -28,8 +28,8 @@ fn refused_table(test: &str, model: &str, table: &str, words: &[&str]) {
 fn missing_file() {
     let folder = CommandFolder::new("missing");
     refused(&folder, "fit logistic --data nowhere.csv --outcome y --out fit", &["nowhere.csv", "No such file"]);
-    let said = folder.run("fit logistic --data nowhere.csv --outcome y --out fit").err;
-    assert_eq!(said.matches("No such file").count(), 1, "{said}");
+    let message = folder.run("fit logistic --data nowhere.csv --outcome y --out fit").err;
+    assert_eq!(message.matches("No such file").count(), 1, "{message}");
     refused(&folder, "fit density --spec nowhere.json --out fit", &["nowhere.json", "No such file"]);
     refused(&folder, "fit --config nowhere.toml --out fit", &["nowhere.toml", "No such file"]);
     refused(&folder, "predict --posterior nowhere --data nowhere.csv", &["nowhere", "No such file"]);
@@ -84,7 +84,7 @@ fn one_row_cannot_be_standardised() {
 }
 
 #[test]
-fn outcomes_that_the_model_does_not_have() {
+fn outcomes_that_the_model_does_not_allow() {
     refused_table("negative", "poisson", "x,y\n1,2\n2,-1\n3,0\n", &["row 2", "`y`", "-1"]);
     refused_table("fraction", "poisson", "x,y\n1,2\n2,0.5\n3,0\n", &["row 2", "`y`", "0.5"]);
     refused_table("not-binary", "logistic", "x,y\n1,0\n2,1\n3,2\n", &["row 3", "`y`", "2"]);
@@ -149,7 +149,7 @@ fn a_full_disk() {
     }
 }
 
-/// Runs the binary with a limit on the size of files, which stands for a disk that fills up while results are written.
+/// Runs the binary with a limit on the size of files, which simulates a disk that fills up while results are written.
 fn with_little_room(folder: &CommandFolder, blocks: u32, args: &str) -> (Option<i32>, String) {
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {args}");
     let mut command = Command::new("bash");
@@ -169,7 +169,7 @@ fn results_on_a_full_disk() {
         assert!(err.contains("File too large"), "{blocks} blocks: {err}");
         assert_eq!(folder.names(), ["table.csv"], "{blocks} blocks");
     }
-    // Nothing of what was there is touched by a run, a page, draws or predictions that do not fit.
+    // A run, a page, draws or predictions that do not fit on the disk leave earlier files unchanged.
     folder.expect(&[0, 1], &format!("{fit} --quiet"));
     folder.write("draws.csv", "old");
     let files =
@@ -187,13 +187,13 @@ fn results_on_a_full_disk() {
 }
 
 #[test]
-fn a_failed_run_keeps_an_earlier_one() {
+fn a_failed_run_keeps_earlier_results() {
     let folder = CommandFolder::new("keeps");
     folder.write("table.csv", logistic_table(50, 1));
     folder.expect(&[0, 1], "fit logistic --data table.csv --outcome y --out fit --quiet");
     let before = folder.read("fit/posterior.safetensors");
     refused(&folder, "fit logistic --data table.csv --outcome nothing --out fit", &["no column `nothing`"]);
-    refused(&folder, "fit logistic --data table.csv --outcome y --out fit --resume", &["nothing was interrupted"]);
+    refused(&folder, "fit logistic --data table.csv --outcome y --out fit --resume", &["no run was interrupted"]);
     assert!(folder.read("fit/posterior.safetensors") == before);
     assert!(!folder.read("fit/trace.jsonl").is_empty());
 }
@@ -214,8 +214,8 @@ fn options_that_make_no_sense() {
         ("--prior-sd -1", "--prior-sd"),
         ("--prior-sd 0", "--prior-sd"),
         ("--prior-sd NaN", "--prior-sd"),
-        ("--noise-sd 1", "--noise-sd does not go with logistic, but with linear"),
-        ("--exposure a", "--exposure does not go with logistic, but with poisson"),
+        ("--noise-sd 1", "--noise-sd does not apply to logistic, only to linear"),
+        ("--exposure a", "--exposure does not apply to logistic, only to poisson"),
         ("--components many", "must be auto or a non-negative whole number"),
         ("--components 0", "--components must be at least 1"),
         ("--components 10001", "--components must be at most 10000, not 10001"),
@@ -245,9 +245,9 @@ fn options_that_make_no_sense() {
         ("--minibatch 0", "minibatch"),
         ("--max-seconds -1", "--max-seconds must be a positive number, not -1"),
         ("--method magic", "must be one of auto, bbvi, ngvi, von, vogn, mixture-draws, component-draws"),
-        ("--spec target.json", "--spec does not go with logistic, but with density"),
+        ("--spec target.json", "--spec does not apply to logistic, only to density"),
         ("--seed x", "--seed"),
-        ("--resume", "nothing was interrupted"),
+        ("--resume", "no run was interrupted"),
         ("--init-posterior nowhere", "nowhere"),
     ];
     for (option, word) in cases {
@@ -265,7 +265,7 @@ fn options_that_make_no_sense() {
     refused(
         &folder,
         "fit density --spec target.json --data table.csv --out fit",
-        &["--data does not go with density, but with models with data"],
+        &["--data does not apply to density, only to models with data"],
     );
     for count in ["0", "-1", "x", "99999999999999"] {
         refused(&folder, &format!("sample --posterior line -n {count}"), &["-n", count]);
@@ -276,7 +276,7 @@ fn options_that_make_no_sense() {
 }
 
 #[test]
-fn settings_and_densities_that_are_none() {
+fn invalid_settings_files_and_densities() {
     let folder = CommandFolder::new("files");
     folder.write("bad.toml", "model = 'logistic'\nwizardry = 3\n");
     refused(&folder, "fit --config bad.toml --out fit", &["bad.toml", "no setting `wizardry`"]);

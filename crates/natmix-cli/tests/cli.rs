@@ -1,20 +1,8 @@
-//! The binary from end to end: files, repeatability, predictions, draws, interrupts, help.
+//! The binary from end to end: files, repeatability, predictions, draws, help.
 
 mod common;
 
-use common::{CommandFolder, TableNoise, data_file, funnel_spec, gaussian_spec, logistic_table, number};
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-const FIT: &str = "fit logistic --data table.csv --outcome y --quiet";
-
-fn with_table(test: &str) -> CommandFolder {
-    let folder = CommandFolder::new(test);
-    folder.write("table.csv", logistic_table(200, 1));
-    folder
-}
+use common::{CommandFolder, FIT, TableNoise, data_file, gaussian_spec, logistic_table, number, with_table};
 
 #[test]
 fn a_fit_leaves_all_files_and_keys() {
@@ -98,7 +86,7 @@ fn json_is_all_that_is_printed() {
 }
 
 #[test]
-fn predictions_go_by_column_names() {
+fn predictions_match_columns_by_name() {
     let folder = with_table("predict");
     folder.expect(&[0], &format!("{FIT} --out fit"));
     folder.write("new.csv", "a,b\n-1,12\n0,10\n2,7\n");
@@ -111,7 +99,7 @@ fn predictions_go_by_column_names() {
     assert_eq!((lines[0], lines.len()), ("probability,sd,entropy", 4));
     let probability = |i: usize| lines[i].split(',').next().unwrap().parse::<f64>().unwrap();
     assert!(0.0 < probability(1) && probability(1) < probability(2) && probability(2) < probability(3));
-    // Rows with the outcome still in them may be predicted too.
+    // Rows that still contain the outcome can be predicted too.
     let known = folder.expect(&[0], "predict --posterior fit --data table.csv");
     assert_eq!(known.out.lines().count(), 201);
 }
@@ -146,7 +134,7 @@ fn draws_as_csv_and_npy() {
         let column = csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse::<f64>().unwrap());
         let mean = column.sum::<f64>() / 4000.0;
         let (centre, sd) = (number(&report, "/parameters/1/mean"), number(&report, "/parameters/1/sd"));
-        // Resampling repeats draws and moves the mean to the exact posterior's.
+        // Resampling repeats draws and moves the mean to that of the exact posterior.
         assert!((mean - centre).abs() < 0.2 * sd, "{args}: {mean}, expected {centre} +- {sd}");
     }
     let plain = folder.expect(&[0], "sample --posterior fit -n 50").out;
@@ -154,14 +142,14 @@ fn draws_as_csv_and_npy() {
 }
 
 #[test]
-fn the_page_is_made_again() {
+fn the_page_can_be_written_again() {
     let folder = with_table("report");
     folder.expect(&[0], &format!("{FIT} --out fit"));
     let page = folder.read("fit/report.html");
     std::fs::remove_file(folder.path("fit/report.html")).unwrap();
     let run = folder.expect(&[0], "report fit");
     assert_eq!(run.out.trim_end(), "fit/report.html");
-    assert!(folder.read("fit/report.html") == page, "the page made again differs");
+    assert!(folder.read("fit/report.html") == page, "the rewritten page differs");
 }
 
 #[test]
@@ -179,9 +167,9 @@ fn lists_completions_and_manual() {
     assert!(manual.contains(".TH natmix") && manual.contains("predict"), "{manual}");
 }
 
-/// Help is part of the interface. `UPDATE_SNAPSHOTS=1 cargo test -p natmix-cli --test cli` writes it anew after a change.
+/// Help is part of the interface. `UPDATE_SNAPSHOTS=1 cargo test -p natmix-cli --test cli` updates it after a change.
 #[test]
-fn help_teaches() {
+fn help_has_examples_and_defaults_and_matches_the_snapshot() {
     let folder = CommandFolder::new("help");
     let mut all = String::new();
     for command in ["", "demo", "fit", "predict", "sample", "report", "reproduce", "methods", "completions", "man"] {
@@ -192,12 +180,12 @@ fn help_teaches() {
     let fit = folder.run("fit --help").out;
     for option in fit.split("\n      --").skip(1) {
         let takes_value = option.lines().next().unwrap().contains('<');
-        // What has no default is left out of the fit when it is not given.
+        // Optional settings without a default.
         let optional =
             "data outcome test spec categorical weights offset exposure max-evals max-seconds init-posterior config";
         let name = option.split([' ', '\n']).next().unwrap();
         let known = optional.split(' ').any(|optional| optional == name);
-        assert!(!takes_value || known || option.contains("[default:"), "--{name} does not say its default");
+        assert!(!takes_value || known || option.contains("[default:"), "--{name} does not state its default");
     }
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/help.txt");
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
@@ -205,9 +193,9 @@ fn help_teaches() {
     }
     let snapshot = std::fs::read_to_string(file).unwrap();
     for (i, (now, then)) in all.lines().zip(snapshot.lines()).enumerate() {
-        assert_eq!(now, then, "line {} of {file}; if that is meant, run again with UPDATE_SNAPSHOTS=1", i + 1);
+        assert_eq!(now, then, "line {} of {file}; if that is intended, run again with UPDATE_SNAPSHOTS=1", i + 1);
     }
-    assert_eq!(all, snapshot, "{file}; if that is meant, run again with UPDATE_SNAPSHOTS=1");
+    assert_eq!(all, snapshot, "{file}; if that is intended, run again with UPDATE_SNAPSHOTS=1");
 }
 
 #[test]
@@ -216,7 +204,7 @@ fn linear_with_known_noise_is_exact() {
     let (rows, noise_sd, prior_sd) = (40, 0.7, 1.5);
     let mut noise = TableNoise(11);
     let mut table = String::from("u,v,w,y\n");
-    // Precision X'X/noise^2 + I/prior^2, and what it times the mean is: X'y/noise^2.
+    // Precision X'X/noise^2 + I/prior^2, and precision times mean: X'y/noise^2.
     let mut precision = [[0.0; D]; D];
     let mut shift = [0.0; D];
     for _ in 0..rows {
@@ -268,129 +256,7 @@ fn inverse<const D: usize>(mut a: [[f64; D]; D]) -> [[f64; D]; D] {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_to_the_same_end() {
-    let folder = CommandFolder::new("interrupt");
-    folder.write("funnel.json", funnel_spec(10));
-    let fit = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --max-evals 1500000 --quiet";
-    let mut child = folder.command(&format!("{fit} --out fit")).stdout(Stdio::null()).spawn().unwrap();
-    // The checkpoint shows that a hundred iterations are done.
-    wait_for(&folder.path("fit/.part/checkpoint.safetensors"), &mut child);
-    send("INT", &child);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    let report = folder.report("fit");
-    assert_eq!((&report["stop"]["reason"], &report["stop"]["converged"]), (&"cancelled".into(), &false.into()));
-    assert!(number(&report, "/evals/points") < 1_500_000.0);
-    for file in ["posterior.safetensors", "checkpoint.safetensors", "trace.jsonl", "report.html", "config.toml"] {
-        assert!(folder.path("fit").join(file).is_file(), "{file}");
-    }
-
-    folder.expect(&[0, 1], &format!("{fit} --out unbroken"));
-    let refused = folder.expect(&[2], &format!("{fit} --out fit --resume --seed 9"));
-    assert!(refused.err.contains("other settings"), "{}", refused.err);
-    folder.expect(&[0, 1], &format!("{fit} --out fit --resume"));
-    folder.assert_same("fit", "unbroken");
-    assert!(!folder.path("fit/checkpoint.safetensors").exists());
-    let iterations = |dir: &str| -> Vec<u64> {
-        let trace = String::from_utf8(folder.read(&format!("{dir}/trace.jsonl"))).unwrap();
-        let row = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["iteration"].as_u64().unwrap();
-        trace.lines().map(row).collect()
-    };
-    assert_eq!(iterations("fit"), iterations("unbroken"), "the trace has every iteration once");
-}
-
-/// Sends a signal by the name that `kill` knows.
-fn send(signal: &str, child: &Child) {
-    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
-}
-
-fn wait_for(file: &Path, child: &mut Child) {
-    let begun = Instant::now();
-    while !file.exists() {
-        assert!(child.try_wait().unwrap().is_none(), "the run ended before {}", file.display());
-        assert!(begun.elapsed() < Duration::from_secs(60), "no {}", file.display());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-#[test]
-fn a_second_interrupt_quits_at_once() {
-    let folder = CommandFolder::new("twice");
-    folder.write("table.csv", logistic_table(20_000, 1));
-    // One iteration takes far longer than the test waits.
-    let fit = "fit logistic --data table.csv --outcome y --draws-per-component 1000000 --threads 1 --out fit";
-    let mut child = folder.command(fit).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for(&folder.path("fit/.part/trace.jsonl"), &mut child);
-    send("INT", &child);
-    let mut message = String::new();
-    BufReader::new(child.stderr.take().unwrap())
-        .lines()
-        .map_while(Result::ok)
-        .find(|line| !line.is_empty())
-        .inspect(|line| message.clone_from(line));
-    assert!(message.contains("Ctrl-C again quits at once"), "{message}");
-    assert!(child.try_wait().unwrap().is_none(), "the first one waits for the iteration");
-    let begun = Instant::now();
-    send("INT", &child);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    assert!(!folder.path("fit/report.json").exists());
-}
-
-#[test]
-fn a_killed_run_loses_nothing_and_goes_on() {
-    let folder = with_table("killed");
-    folder.expect(&[0], &format!("{FIT} --out fit"));
-    let files = ["report.json", "posterior.safetensors", "trace.jsonl", "report.html", "config.toml"];
-    let contents = || files.map(|file| folder.read(&format!("fit/{file}")));
-    let before = contents();
-    folder.write("funnel.json", funnel_spec(10));
-    let fit = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --max-evals 400000";
-    let mut child = folder.command(&format!("{fit} --out fit --quiet")).spawn().unwrap();
-    wait_for(&folder.path("fit/.part/checkpoint.safetensors"), &mut child);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(contents() == before, "the earlier results are not what they were");
-    folder.expect(&[0], "report fit");
-
-    // A copy, to see what a run without --resume says.
-    let copied = Command::new("cp").args(["-r", "fit", "copy"]).current_dir(folder.path("")).status().unwrap();
-    assert!(copied.success());
-    let anew = folder.expect(&[0, 1], "fit density --spec funnel.json --components 1 --max-evals 10000 --out copy");
-    assert!(anew.err.contains("--resume goes on"), "{}", anew.err);
-    assert!(!folder.path("copy/.part").exists());
-
-    folder.expect(&[0, 1], &format!("{fit} --out fit --resume --quiet"));
-    folder.expect(&[0, 1], &format!("{fit} --out unbroken --quiet"));
-    folder.assert_same("fit", "unbroken");
-    let trace = |dir: &str| -> Vec<u64> {
-        let text = String::from_utf8(folder.read(&format!("{dir}/trace.jsonl"))).unwrap();
-        text.lines().map(|line| number(&serde_json::from_str(line).unwrap(), "/iteration") as u64).collect()
-    };
-    assert_eq!(trace("fit"), trace("unbroken"), "the trace has every iteration once");
-    assert!(!folder.path("fit/.part").exists());
-}
-
-/// A reader that has seen enough is no error.
-#[test]
-fn output_may_be_cut_off() {
-    let folder = with_table("pipe");
-    folder.expect(&[0], &format!("{FIT} --out fit"));
-    for args in
-        ["sample --posterior fit -n 100000", "completions zsh", "methods", "predict --posterior fit --data table.csv"]
-    {
-        let script = format!("set -o pipefail; \"$0\" {args} | head -1");
-        let mut command = Command::new("bash");
-        let output =
-            command.args(["-c", &script, env!("CARGO_BIN_EXE_natmix")]).current_dir(folder.path("")).output().unwrap();
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && err.is_empty(), "{args}: {:?} {err}", output.status);
-        assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 1, "{args}");
-    }
-}
-
-#[test]
-fn separated_classes_are_said_not_refused() {
+fn separated_classes_are_reported_not_refused() {
     let folder = CommandFolder::new("separated");
     let rows: String = (0..20).map(|i| format!("{i},{}\n", u8::from(i >= 10))).collect();
     folder.write("table.csv", format!("x,y\n{rows}"));
@@ -399,7 +265,8 @@ fn separated_classes_are_said_not_refused() {
     assert!(number(&folder.report("fit"), "/parameters/1/mean").is_finite());
 }
 
-/// One Gaussian on published posteriors; the reference ELBO, how near it must be, and the most evaluations.
+/// Fits one Gaussian to a published posterior; arguments are the reference ELBO, its tolerance and the most
+/// evaluations.
 fn published(name: &str, elbo: f64, within: f64, evals: f64, codes: &[i32]) {
     let Some(file) = data_file(&format!("targets/{name}_design.csv")) else { return };
     let folder = CommandFolder::new(name);

@@ -1,4 +1,4 @@
-//! Failures of other systems that must not happen here, with default settings and through the binary.
+//! Known failures of other packages that must not happen here, with default settings and through the binary.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::f64::consts::{PI, TAU};
 use std::fmt::Write;
 use std::time::Instant;
 
-/// pymc#6271: z ~ N(0, 1), y observed with some sd; the start knows the prior only.
+/// pymc#6271: z ~ N(0, 1), y observed with some sd; the start uses the prior only.
 #[test]
 fn a_posterior_far_from_its_prior() {
     for (y, sd) in [(10.0f64, 0.5f64), (100.0, 0.5), (10.0, 1e-3)] {
@@ -37,7 +37,7 @@ fn a_steep_line_through_seven_points() {
     let ones =
         LSD.lines().map(|line| if line.starts_with('x') { format!("one,{line}\n") } else { format!("1,{line}\n") });
     folder.write("ones.csv", ones.collect::<String>());
-    // The intercept's prior is ten times wider than asked for; as a column of ones it is exactly N(0, 100^2).
+    // The intercept's prior is ten times wider than --prior-sd; as a column of ones it is exactly N(0, 100^2).
     let fits = [
         ("asis", "lsd.csv --no-standardize --prior-sd 100"),
         ("ones", "ones.csv --no-standardize --no-intercept --prior-sd 100"),
@@ -58,7 +58,7 @@ fn a_steep_line_through_seven_points() {
     }
 }
 
-/// pymc#1147: many rows; GPflow#820: with natural gradients no covariance is ever lost.
+/// pymc#1147: many rows; GPflow#820: with natural gradients no covariance ever stops being positive definite.
 #[test]
 fn many_rows() {
     const FEATURES: usize = 7;
@@ -100,7 +100,7 @@ fn many_rows() {
         let text = String::from_utf8(folder.read(&format!("{model}/trace.jsonl"))).unwrap();
         assert!(!text.contains("null") && !text.contains("NaN"), "{model}: the trace has numbers that are none");
     }
-    // Steps with all of the natural gradient, from a start that is far off: by estimated and by exact curvature.
+    // Full natural-gradient steps from a distant start, with estimated and with exact curvature.
     for model in ["logistic", "poisson"] {
         let text = String::from_utf8(folder.read(&format!("{model}.csv"))).unwrap();
         folder.write(&format!("{model}.csv"), text.lines().take(10_001).collect::<Vec<_>>().join("\n"));
@@ -119,7 +119,7 @@ fn many_rows() {
     }
 }
 
-/// pymc#2310: where the start is the answer, there is little to do.
+/// pymc#2310: if the start is already the answer, the fit ends quickly.
 #[test]
 fn a_standard_normal_stops_early() {
     let folder = CommandFolder::new("normal");
@@ -131,7 +131,7 @@ fn a_standard_normal_stops_early() {
     assert!(elbo.abs() < 1e-4 + 3.0 * se, "ELBO {elbo} +- {se}");
 }
 
-/// pyvbmc#68: what is returned is never worse than the best that the trace met, beyond the error.
+/// pyvbmc#68: the returned mixture is never worse than the best in the trace, within the error.
 #[test]
 fn the_best_is_returned() {
     let folder = CommandFolder::new("best");
@@ -226,7 +226,7 @@ fn phase_reference(slopes: &[f64], cos: &[f64], sin: &[f64]) -> PhaseReference {
     }
 }
 
-/// numpyro#643: a posterior of several ridges; each is found and has its weight, or the fit says that it is not to be
+/// numpyro#643: a posterior of several ridges; each is found with its weight, or the fit says that it cannot be
 /// trusted.
 #[test]
 fn phases_with_several_turns() {
@@ -277,9 +277,9 @@ fn phases_with_several_turns() {
     assert!(trusted >= 3, "only {trusted} of 5 seeds gave a fit to rely on");
 }
 
-/// cmdstanr#936: a fit that misses part of the posterior is said plainly.
+/// cmdstanr#936: a fit that misses part of the posterior says so plainly.
 #[test]
-fn a_large_k_hat_is_said() {
+fn a_large_k_hat_is_reported() {
     let folder = CommandFolder::new("k-hat");
     folder.write("funnel.json", funnel_spec(10));
     let run = folder.expect(&[1], "fit density --spec funnel.json --components 1 --out fit");

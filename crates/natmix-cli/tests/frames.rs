@@ -1,4 +1,4 @@
-//! `--trace-frames` from end to end: what it leaves, that it changes nothing else, resuming, bad values.
+//! `--trace-frames` from end to end: what it writes, that it changes nothing else, resuming, bad values.
 
 mod common;
 
@@ -39,11 +39,11 @@ fn frames_show_the_run_and_change_nothing() {
     let all = film["frames"].as_array().unwrap();
     assert!((6..=12).contains(&all.len()), "{}", all.len());
     assert_eq!(all[0]["iteration"], 1);
-    // Spread over the run: no gap is much longer than its share.
+    // Spread evenly over the run: no gap is much longer than the others.
     let at = iterations(&film);
     let longest = at.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     assert!(longest <= at.last().unwrap() / 5, "{at:?}");
-    // Each as the trace has it.
+    // Each agrees with the trace.
     let trace = String::from_utf8(folder.read("film/trace.jsonl")).unwrap();
     let rows: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for frame in &all[..all.len() - 1] {
@@ -65,7 +65,7 @@ fn frames_show_the_run_and_change_nothing() {
         }
     }
 
-    // The page has them, and has them again from the file alone.
+    // The page shows them, also when it is rewritten from the file alone.
     let page = folder.read("film/report.html");
     let text = String::from_utf8(page.clone()).unwrap();
     assert!(text.contains("How the mixture formed") && text.contains("type=\"range\""));
@@ -73,7 +73,7 @@ fn frames_show_the_run_and_change_nothing() {
     std::fs::remove_file(folder.path("film/report.html")).unwrap();
     folder.expect(&[0], "report film");
     assert!(folder.read("film/report.html") == page);
-    // A fit without them leaves none of an earlier one behind.
+    // A fit without frames removes those of an earlier one.
     folder.expect(&[0, 1], &format!("{FIT} --out film"));
     assert!(!folder.path("film/frames.json").exists());
 }
@@ -112,9 +112,9 @@ fn one_dimension_and_every_method() {
 
 #[cfg(unix)]
 #[test]
-fn a_resumed_run_goes_on_with_its_frames() {
+fn a_resumed_run_continues_its_frames() {
     let folder = with_spec("frames-resume");
-    // Small steps, so that it does not end before it is interrupted.
+    // Small steps, so that the run does not end before it is interrupted.
     let fit = "fit density --spec spec.json --method von --rate 1e-4 --tolerance 1e-12 --quiet --trace-frames 20";
     let mut child = folder.command(&format!("{fit} --max-evals 100000000 --out fit")).spawn().unwrap();
     let trace = folder.path("fit/.part/trace.jsonl");
@@ -139,12 +139,12 @@ fn a_resumed_run_goes_on_with_its_frames() {
 }
 
 #[test]
-fn bad_values_are_said() {
+fn bad_values_are_reported() {
     let folder = with_spec("frames-bad");
     for (value, problem) in [
-        ("0", "--trace-frames 0 is not between 2 and 500"),
-        ("1", "--trace-frames 1 is not between 2 and 500"),
-        ("1000000000", "--trace-frames 1000000000 is not between 2 and 500"),
+        ("0", "--trace-frames must be from 2 to 500, not 0"),
+        ("1", "--trace-frames must be from 2 to 500, not 1"),
+        ("1000000000", "--trace-frames must be from 2 to 500, not 1000000000"),
         ("-3", "invalid value '-3' for '--trace-frames <N>'"),
         ("many", "invalid value 'many' for '--trace-frames <N>'"),
     ] {
@@ -154,14 +154,14 @@ fn bad_values_are_said() {
     }
     folder.write("table.csv", logistic_table(50, 1));
     let run = folder.expect(&[2], "fit mlp --data table.csv --outcome y --trace-frames 9 --out fit");
-    assert!(run.err.contains("--trace-frames does not go with mlp"), "{}", run.err);
+    assert!(run.err.contains("--trace-frames does not apply to mlp"), "{}", run.err);
 
-    // A network in the same place leaves no frames of another fit behind either.
+    // A network in the same folder removes the frames of an earlier fit too.
     folder.expect(&[0, 1], &format!("{FIT} --out fit --trace-frames 3"));
     folder.expect(&[0, 1], "fit mlp --data table.csv --outcome y --hidden 2 --epochs 1 --out fit --quiet");
     assert!(!folder.path("fit/frames.json").exists());
     folder.expect(&[0, 1], &format!("{FIT} --out fit --trace-frames 3"));
     folder.write("fit/frames.json", "{\"names\": []");
     let run = folder.expect(&[2], "report fit");
-    assert!(run.err.contains("frames.json: is not a film of natmix"), "{}", run.err);
+    assert!(run.err.contains("frames.json: was not written by natmix"), "{}", run.err);
 }

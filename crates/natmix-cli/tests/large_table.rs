@@ -33,8 +33,8 @@ fn write_table(file: File) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Waits for the end, and gives the most memory that was held at any time, in kilobytes, and the seconds that cores worked:
-/// those that passed say little on a machine that others use.
+/// Waits for the end, and returns the peak memory in kilobytes and the CPU time in seconds: wall-clock time says little
+/// on a shared machine.
 fn watch(child: &Child) -> (u64, f64) {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", child.id())).unwrap_or_default();
     let (mut most, mut ticks) = (0, 0);
@@ -60,7 +60,7 @@ fn a_million_rows() {
     let folder = CommandFolder::new("million");
     write_table(File::create(folder.path("table.csv")).unwrap()).unwrap();
     let table = (ROWS * (FEATURES + 1) * 8 / 1024) as u64;
-    // In memory one and a half times the table itself; on disk next to nothing.
+    // In memory at most one and a half times the size of the table; with rows on disk very little.
     for (options, most) in [("", table * 3 / 2), ("--stream", table / 2)] {
         let begun = Instant::now();
         let fit = format!("fit logistic --data table.csv --outcome y --quiet --out fit {options}");

@@ -4,7 +4,7 @@ mod common;
 
 use common::{CommandFolder, TableNoise, data_file, number};
 
-/// Rows of two features with a class that no line separates, or a number.
+/// Rows of two features with a class that no line separates, or with a real outcome.
 fn table(rows: usize, seed: u64, outcome: &str) -> String {
     let mut noise = TableNoise(seed);
     let mut text = String::from("a,b,y\n");
@@ -55,7 +55,7 @@ fn two_classes_no_line_separates() {
     for file in ["posterior.safetensors", "trace.jsonl", "report.html", "config.toml"] {
         assert!(folder.path("fit").join(file).metadata().unwrap().len() > 0, "{file}");
     }
-    // Predictions agree with the figures, and entropy splits.
+    // Predictions agree with the scores, and entropy decomposes.
     let rows = folder.expect(&[0], "predict --posterior fit --data later.csv").out;
     let mut lines = rows.lines();
     assert_eq!(lines.next(), Some("probability,sd,entropy,expected_entropy,mutual_information"));
@@ -115,21 +115,22 @@ fn the_engine_fits_small_networks() {
 }
 
 #[test]
-fn images_and_images_of_another_kind() {
+fn images_and_out_of_distribution_images() {
     let folder = CommandFolder::new("net-images");
     images(&folder, "dots", 400, 1);
     images(&folder, "others", 100, 2);
     folder.expect(&[0], "fit mlp --data dots --hidden 8 --epochs 20 --ood others --quiet --out fit");
     let report = folder.report("fit");
     assert_eq!(number(&report, "/test/accuracy"), 1.0);
-    // The same kind of image: nothing tells them apart.
+    // Images of the same kind cannot be distinguished.
     let auroc = number(&report, "/ood/auroc");
     assert!((auroc - 0.5).abs() < 0.15, "{auroc}");
     let rows = folder.expect(&[0], "predict --posterior fit --data others --out p.csv").out;
     assert!(rows.is_empty() && String::from_utf8(folder.read("p.csv")).unwrap().lines().count() == 51);
 }
 
-/// Names of so many weights would not fit into the file's header: the posterior is saved without them, and still of use.
+/// The names of so many weights would not fit into the file's header: the posterior is saved without them, and still
+/// usable.
 #[test]
 fn large_networks_are_saved() {
     let folder = CommandFolder::new("net-large");
@@ -146,14 +147,14 @@ fn large_networks_are_saved() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn bad_input_is_reported_with_its_option() {
     let folder = CommandFolder::new("net-bad");
     folder.write("table.csv", table(60, 1, "class"));
     let error = |line: &str| folder.expect(&[2], line).err;
     assert!(error(&format!("{FIT} --hidden 0 --out x")).contains("at least one unit"));
-    let rows = "--minibatch must be from 1 to the 60 rows there are, not 61";
+    let rows = "--minibatch must be from 1 to 60, the number of rows, not 61";
     assert!(error(&format!("{FIT} --minibatch 61 --out x")).contains(rows));
-    // The old name still serves; both together are one too many.
+    // The old name still works; both together are refused.
     assert!(error(&format!("{FIT} --batch 61 --out x")).contains(rows));
     assert!(error(&format!("{FIT} --batch 10 --minibatch 10 --out x")).contains("cannot be used multiple times"));
     let unread = [
@@ -167,12 +168,12 @@ fn bad_input_is_named() {
         ("--method adam --draws-per-component 2", "--draws-per-component is not read by method adam"),
         ("--method ngvi --epochs 3", "--epochs is not read by method ngvi, but by vogn, ivon and adam"),
         ("--patience 3", "--patience is not read without `validation`"),
-        ("--prior-sd 3", "--prior-sd does not go with mlp"),
-        ("--trace-frames 60", "--trace-frames does not go with mlp"),
+        ("--prior-sd 3", "--prior-sd does not apply to mlp"),
+        ("--trace-frames 60", "--trace-frames does not apply to mlp"),
     ];
     for (option, words) in unread {
-        let said = error(&format!("{FIT} {option} --out x"));
-        assert!(said.contains(words), "{option}: {said}");
+        let message = error(&format!("{FIT} {option} --out x"));
+        assert!(message.contains(words), "{option}: {message}");
     }
     assert!(error(&format!("{FIT} --epochs 0 --out x")).contains("epochs"));
     assert!(
@@ -182,10 +183,10 @@ fn bad_input_is_named() {
     assert!(
         error(&format!("{FIT} --ensemble 3 --out x")).contains("--ensemble is not read by method vogn, but by adam")
     );
-    assert!(error(&format!("{FIT} --resume --out x")).contains("nothing was interrupted"));
+    assert!(error(&format!("{FIT} --resume --out x")).contains("no run was interrupted"));
     assert!(
         error("fit logistic --data table.csv --outcome y --hidden 3 --out x")
-            .contains("--hidden does not go with logistic, but with mlp")
+            .contains("--hidden does not apply to logistic, only to mlp")
     );
     folder.write("three.csv", "a,y\n1,0\n2,1\n3,2\n4,0.5\n");
     let line = "fit mlp --data three.csv --outcome y --likelihood categorical --quiet --out x";
@@ -205,7 +206,7 @@ fn bad_input_is_named() {
 }
 
 #[test]
-fn a_killed_training_goes_on_to_the_same_bits() {
+fn a_killed_training_resumes_to_the_same_bits() {
     let folder = CommandFolder::new("net-killed");
     folder.write("table.csv", table(400, 1, "class"));
     let fit = format!("{FIT} --components 2 --seed 3");
@@ -226,7 +227,7 @@ fn a_killed_training_goes_on_to_the_same_bits() {
     assert!(!checkpoint.exists() && !folder.path("broken/checkpoint.safetensors").exists());
 }
 
-/// Needs the data folder; checks nothing where NATMIX_DATA is not set.
+/// Needs the data folder; checks nothing if NATMIX_DATA is not set.
 #[test]
 fn mnist_after_one_epoch() {
     let sets = ["mnist", "fashion-mnist"].map(|name| data_file(&format!("{name}/train-images-idx3-ubyte.gz")));

@@ -1,4 +1,5 @@
-//! Poisson and softmax regressions against posteriors that were sampled without natmix, see `testdata/make_references.py`.
+//! Poisson and softmax regressions against posteriors that were sampled without natmix, see
+//! `testdata/make_references.py`.
 
 mod common;
 
@@ -8,11 +9,12 @@ use serde_json::Value;
 /// Draws behind the means and standard deviations of a report.
 const DRAWS: f64 = 4000.0;
 
-/// Means and standard deviations agree within four standard errors, those of the reference and of the report's own draws
-/// taken together: a fifteenth of a posterior sd for means, a twentieth for sds. Four, because some forty numbers are
-/// compared: of those, one in ten runs has one beyond three. The evidence agrees within three of its own errors. Defaults, with the few components that the automatic mixture takes for these posteriors.
+/// Means and standard deviations agree within four standard errors, combining those of the reference and of the
+/// report's own draws: a fifteenth of a posterior sd for means, a twentieth for sds. Four, because some forty numbers
+/// are compared: in one of ten runs, one of them is beyond three. The evidence agrees within three of its own errors.
+/// Default settings, with the few components that the automatic method needs for these posteriors.
 #[test]
-fn posteriors_are_those_of_other_samplers() {
+fn posteriors_agree_with_those_of_other_samplers() {
     let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
     let text = std::fs::read_to_string(format!("{testdata}/references.json")).unwrap();
     let references: Value = serde_json::from_str(&text).unwrap();

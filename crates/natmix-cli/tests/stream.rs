@@ -6,7 +6,8 @@ use common::{CommandFolder, TableNoise, number};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// A table with everything: numbers, a category, offset, exposure and weights, and an outcome for every model.
+/// A table with every kind of column: numbers, a category, offset, exposure and weights, and an outcome for every
+/// model.
 fn table(rows: usize) -> String {
     let mut noise = TableNoise(3);
     let mut text = String::from("a,b,town,shift,time,often,yes,real,count,class\n");
@@ -22,7 +23,7 @@ fn table(rows: usize) -> String {
     text
 }
 
-/// The columns of a table that are named, one of them last and called `y`.
+/// The named columns of a table, one of them last and called `y`.
 fn columns(text: &str, keep: &[&str], outcome: &str) -> String {
     let names: Vec<&str> = text.lines().next().unwrap().split(',').collect();
     let places: Vec<usize> =
@@ -34,7 +35,7 @@ fn columns(text: &str, keep: &[&str], outcome: &str) -> String {
     format!("{},y\n", keep.join(",")) + &text.lines().skip(1).map(line).collect::<String>()
 }
 
-/// No bit depends on where the rows are.
+/// Results do not depend on where the rows are stored, to the last bit.
 #[test]
 fn rows_on_disk_give_the_same_fit() {
     let folder = CommandFolder::new("stream-same");
@@ -64,15 +65,15 @@ fn rows_on_disk_give_the_same_fit() {
         folder.assert_same(&format!("memory{i}"), &format!("disk{i}"));
         assert_eq!(folder.read(&format!("memory{i}/config.toml")), folder.read(&format!("disk{i}/config.toml")));
     }
-    // Corrected draws need the rows again; nothing of what was on disk is left.
+    // Resampling needs the rows again; no files with rows are left on disk.
     let drawn = folder.expect(&[0], "sample --posterior disk4 -n 5 --resample").out;
     assert_eq!(drawn, folder.expect(&[0], "sample --posterior memory4 -n 5 --resample").out);
     assert!(!folder.names().iter().any(|name| name.contains("rows")), "{:?}", folder.names());
 }
 
-/// A fit that is stopped goes on with the rows in memory or on disk, which are written there again.
+/// An interrupted fit resumes with the rows in memory or on disk, where they are written again.
 #[test]
-fn a_streamed_fit_goes_on_anywhere() {
+fn a_streamed_fit_resumes_with_rows_in_memory_or_on_disk() {
     let folder = CommandFolder::new("stream-resume");
     folder.write("table.csv", common::logistic_table(1000, 1));
     let settings =
@@ -99,8 +100,8 @@ fn a_streamed_fit_goes_on_anywhere() {
     assert!(!folder.names().iter().any(|name| name.contains("rows")), "{:?}", folder.names());
 }
 
-/// A large table is fitted from the posterior of some of its rows: the few iterations that are left are those that the stopping
-/// rule needs to see that nothing is left to gain.
+/// A large table is fitted from the posterior of some of its rows: the few remaining iterations are those that the
+/// stopping rule needs to detect convergence.
 #[test]
 fn a_large_table_starts_from_a_sample() {
     let folder = CommandFolder::new("stream-sample");
@@ -157,7 +158,7 @@ fn a_table_larger_than_memory() {
         let fit = format!("{natmix} fit linear --data table.csv --outcome y --threads 2 --quiet {options}");
         let mut shell = std::process::Command::new("sh");
         shell.current_dir(folder.path("")).args(["-c", &format!("ulimit -d {KILOBYTES}; exec {fit}")]);
-        // Two threads of the reading side too.
+        // The reader also runs two threads.
         shell.env("RAYON_NUM_THREADS", "2").output().unwrap()
     };
     let memory = limited("--out memory");

@@ -1,8 +1,8 @@
-//! `natmix bench`: the automatic mixture against figures to beat, every seed.
+//! `natmix bench`: the automatic method against reference ELBOs, for every seed.
 //!
-//! A row is a fit at defaults with nothing set but a budget of evaluations. Its ELBO is then measured with further draws
-//! that do not count, and a mode counts as found when the components nearest to it, in the mode's own metric, hold between
-//! half and twice its weight.
+//! A row is a fit with default settings and a budget of evaluations. Its ELBO is then measured with further draws that
+//! do not count towards the budget, and a mode counts as found when the components nearest to it, in the mode's own
+//! metric, hold between half and twice its weight.
 
 mod reach;
 mod rows;
@@ -20,15 +20,15 @@ use natmix::family::Mixture;
 use natmix_app::memory;
 use natmix_app::problem::Problem;
 use natmix_app::settings::Settings;
-use reach::Reach;
+use reach::ThresholdObserver;
 use rows::{BenchRow, ROWS};
 use serde::Serialize;
 use std::path::PathBuf;
 use truth::{found, quadrature, true_modes};
 
-/// Draws that measure a finished fit.
+/// Draws with which a finished fit is measured.
 const MEASURING_DRAWS: usize = 200_000;
-/// Seed of those draws; fits have their own.
+/// Seed of those draws; fits use other seeds.
 const MEASURING_SEED: u64 = 990_001;
 /// Share of seeds that must pass.
 const PASSING: f64 = 0.9;
@@ -42,7 +42,7 @@ pub struct SeedRun {
     evals: u64,
     components: usize,
     seconds: f64,
-    /// Evaluations and seconds until the ELBO was surely above the mark.
+    /// Evaluations and seconds until the ELBO was significantly above the threshold `at_least`.
     evals_to_mark: Option<u64>,
     seconds_to_mark: Option<f64>,
     modes_found: Option<usize>,
@@ -59,21 +59,21 @@ pub struct RowOutcome {
     aim: bool,
     modes: Option<usize>,
     passed: bool,
-    /// By quadrature, in the plane.
+    /// By quadrature, for two-dimensional targets.
     log_evidence: Option<f64>,
-    /// Memory of the whole process while fitting.
+    /// Peak memory of the whole process while fitting.
     peak_bytes: Option<u64>,
     runs: Vec<SeedRun>,
 }
 
-/// What the benchmark is told.
+/// Options of the benchmark.
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
     /// Folder with the public tables that some rows need.
     pub data: Option<PathBuf>,
     /// Only these targets; all if empty.
     pub targets: Vec<String>,
-    /// Only rows with a budget of at most as many evaluations.
+    /// Only rows with at most this budget of evaluations.
     pub max_evals: Option<u64>,
     /// Seeds 1 to this.
     pub seeds: u64,
@@ -81,20 +81,20 @@ pub struct BenchOptions {
     pub threads: usize,
 }
 
-/// What hears of each fit as it is done.
-type Say<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+/// Receives a line of text after each fit.
+type PrintLine<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 
-/// Runs every row that is asked for; `say` hears of each fit as it is done.
-pub fn run(args: &BenchOptions, say: Say<'_>) -> Result<Vec<RowOutcome>> {
+/// Runs the requested rows; `print` receives a line of text after each fit.
+pub fn run(args: &BenchOptions, print: PrintLine<'_>) -> Result<Vec<RowOutcome>> {
     let mut outcomes = Vec::new();
-    for row in chosen(args, say)? {
-        outcomes.push(run_row(&LoadedRow::new(row, args)?, args, say)?);
+    for row in chosen(args, print)? {
+        outcomes.push(run_row(&LoadedRow::new(row, args)?, args, print)?);
     }
     Ok(outcomes)
 }
 
-/// The rows that are asked for.
-fn chosen(args: &BenchOptions, say: Say<'_>) -> Result<Vec<&'static BenchRow>> {
+/// The requested rows.
+fn chosen(args: &BenchOptions, print: PrintLine<'_>) -> Result<Vec<&'static BenchRow>> {
     if let Some(unknown) = args.targets.iter().find(|name| ROWS.iter().all(|row| row.target != **name)) {
         let mut names: Vec<&str> = ROWS.iter().map(|row| row.target).collect();
         names.dedup();
@@ -106,10 +106,10 @@ fn chosen(args: &BenchOptions, say: Say<'_>) -> Result<Vec<&'static BenchRow>> {
     };
     let mut rows = Vec::new();
     for row in ROWS.iter().filter(wanted) {
-        // Asked for by name, a row without its table is an error.
+        // If it is requested by name, a row without its table is an error.
         if let (Some(table), None, true) = (row.table(), &args.data, args.targets.is_empty()) {
-            say(&format!(
-                "{}: left out, needs the public table {table} in the folder that NATMIX_DATA names\n",
+            print(&format!(
+                "{}: skipped, needs the public table {table} in the folder given by NATMIX_DATA\n",
                 row.target
             ))?;
             continue;
@@ -133,7 +133,8 @@ impl LoadedRow {
         Ok(Self { row, settings, problem, modes: true_modes(row.target)? })
     }
 
-    /// One fit with its ELBO from `draws` further draws, its mixture, and the memory of the whole process while fitting.
+    /// One fit with its ELBO from `draws` further draws, its mixture, and the peak memory of the whole process while
+    /// fitting.
     fn fit(&self, seed: u64, threads: usize, tuning: &Tuning, draws: usize) -> Result<(SeedRun, Mixture, Option<u64>)> {
         let target = self.problem.target()?;
         let mut config = self.settings.config(&self.problem.about()?)?;
@@ -142,7 +143,7 @@ impl LoadedRow {
         if let StrategyConfig::Automatic(automatic) = &mut config.strategy {
             *automatic.tuning = tuning.clone();
         }
-        let mut reach = Reach::new(self.row.at_least.unwrap_or(f64::INFINITY));
+        let mut reach = ThresholdObserver::new(self.row.at_least.unwrap_or(f64::INFINITY));
         memory::peak();
         let fitted = Fit::new(target, config).observe(&mut reach).run()?;
         let peak = memory::peak();
@@ -165,9 +166,9 @@ impl LoadedRow {
     }
 }
 
-fn run_row(loaded: &LoadedRow, args: &BenchOptions, say: Say<'_>) -> Result<RowOutcome> {
+fn run_row(loaded: &LoadedRow, args: &BenchOptions, print: PrintLine<'_>) -> Result<RowOutcome> {
     let LoadedRow { row, problem, modes, .. } = loaded;
-    say(&row.title())?;
+    print(&row.title())?;
     let (mut runs, mut log_evidence, mut peak) = (Vec::<SeedRun>::new(), None, None);
     for seed in 1..=args.seeds {
         let (run, mixture, bytes) = loaded.fit(seed, args.threads, &Tuning::default(), MEASURING_DRAWS)?;
@@ -175,7 +176,7 @@ fn run_row(loaded: &LoadedRow, args: &BenchOptions, say: Say<'_>) -> Result<RowO
         if seed == 1 {
             log_evidence = quadrature(problem.target()?, &mixture)?;
         }
-        say(&run.line(modes.as_ref().map(Mixture::len)))?;
+        print(&run.line(modes.as_ref().map(Mixture::len)))?;
         runs.push(run);
     }
     let passed = runs.iter().filter(|run| run.passed).count() as f64 >= PASSING * runs.len() as f64;
@@ -191,7 +192,7 @@ fn run_row(loaded: &LoadedRow, args: &BenchOptions, say: Say<'_>) -> Result<RowO
         peak_bytes: peak,
         runs,
     };
-    say(&outcome.summary())?;
+    print(&outcome.summary())?;
     Ok(outcome)
 }
 
@@ -212,7 +213,7 @@ impl SeedRun {
         let mark = self
             .evals_to_mark
             .zip(self.seconds_to_mark)
-            .map_or(String::new(), |(evals, seconds)| format!("  mark at {evals}, {seconds:.2} s"));
+            .map_or(String::new(), |(evals, seconds)| format!("  reached after {evals}, {seconds:.2} s"));
         let missed = if self.passed { "" } else { "  missed" };
         format!(
             "  seed {seed:2}  ELBO {elbo:10.4} +- {se:.4}  {evals:7} evaluations  {components:3} components  \
@@ -222,7 +223,7 @@ impl SeedRun {
 }
 
 impl RowOutcome {
-    /// Whether a row that must hold does not.
+    /// Whether a required row did not pass.
     pub fn failed(&self) -> bool {
         !self.passed && !self.aim
     }
@@ -230,11 +231,11 @@ impl RowOutcome {
     fn summary(&self) -> String {
         let verdict = match (self.at_least, self.passed) {
             (None, true) => "reported",
-            (_, true) => "holds",
-            (_, false) => "does not hold",
+            (_, true) => "passed",
+            (_, false) => "failed",
         };
         let evidence = self.log_evidence.map_or(String::new(), |x| format!("; log Z by quadrature {x:.4}"));
-        let memory = self.peak_bytes.map_or(String::new(), |bytes| format!("; {} MB at most", bytes / 1_000_000));
+        let memory = self.peak_bytes.map_or(String::new(), |bytes| format!("; {} MB peak memory", bytes / 1_000_000));
         format!("  {verdict}{evidence}{memory}\n")
     }
 }

@@ -1,8 +1,8 @@
 //! `natmix demo`, or `natmix reproduce decision-boundaries`: a small network on built-in data, with 1 to 5 components.
 //!
-//! A network 2-10-1 with `max(., 0)` units and prior N(0, 1) on its 41 weights is fitted to two sets of 100 points. What
-//! counts: the ELBO does not fall with more components, components predict differently, and the predictive entropy grows
-//! away from the data.
+//! A network 2-10-1 with `max(., 0)` units and prior N(0, 1) on its 41 weights is fitted to two sets of 100 points. It
+//! shows that the ELBO does not fall with more components, that components predict differently, and that the predictive
+//! entropy grows away from the data.
 
 mod measure;
 mod methods;
@@ -30,34 +30,34 @@ use std::time::Instant;
 const MOST_COMPONENTS: usize = 5;
 /// Hidden units.
 const HIDDEN: usize = 10;
-/// Spread of the places where components start.
+/// Spread of the points at which components start.
 const START_SPREAD: f64 = 0.7;
-/// Iterations of each component by itself, and of a mixture of them.
+/// Iterations of each component alone, and of a mixture of them.
 const ALONE: u64 = 380;
 const TOGETHER: u64 = 100;
-/// First KL bound of a step of components that have settled.
-const SETTLED: f64 = 0.02;
+/// Initial KL bound per step of components that were already fitted alone.
+const PREFITTED_TRUST_REGION: f64 = 0.02;
 /// Twice the dimension: as many points as the cubature has directions.
 const POINTS: usize = 82;
 /// Fresh draws for the ELBO: its terms have heavy tails here.
 const ELBO_DRAWS: usize = 20_000;
-/// Seed of the data to train with; built in, so that figures can be compared.
+/// Seed of the training data; fixed, so that results can be compared.
 const TRAIN: u64 = 1;
-/// Seed of the data to test with.
+/// Seed of the test data.
 const TEST: u64 = 2;
 
-/// Everything that was found, as `demo.json` holds it.
+/// All results, as written to `demo.json`.
 #[derive(Debug, Serialize)]
 struct Demo {
     seed: u64,
     version: &'static str,
     seconds: f64,
-    sets: Vec<Set>,
+    sets: Vec<DemoSet>,
 }
 
 /// One data set.
 #[derive(Debug, Serialize)]
-struct Set {
+struct DemoSet {
     name: &'static str,
     title: &'static str,
     about: &'static str,
@@ -73,14 +73,15 @@ struct Set {
 
 /// Runs the demo, writes its page into the folder `out`, and returns the table for the terminal.
 ///
-/// `paper` takes the draft's own settings: 500 epochs of minibatches of 10, 100 draws, no components fitted alone before.
+/// `paper` uses the settings of the draft: 500 epochs of minibatches of 10, 100 draws, no components fitted alone
+/// first.
 pub fn run(out: &Path, seed: u64, quiet: bool, paper: bool) -> Result<String> {
     let begin = Instant::now();
     let figures = out.join("figures");
     std::fs::create_dir_all(&figures).with_context(|| format!("cannot create {}", figures.display()))?;
     let bar = progress(quiet);
-    let blobs = Set::new("blobs", "Five blobs", "a line separates the classes", datasets::blobs(TRAIN));
-    let crossed = Set::new("crossed", "Crossed blobs", "no line separates the classes", datasets::crossed(TRAIN));
+    let blobs = DemoSet::new("blobs", "Five blobs", "a line separates the classes", datasets::blobs(TRAIN));
+    let crossed = DemoSet::new("crossed", "Crossed blobs", "no line separates the classes", datasets::crossed(TRAIN));
     let tests = [datasets::blobs(TEST), datasets::crossed(TEST)];
     let mut sets = [blobs, crossed];
     for (set, test) in sets.iter_mut().zip(&tests) {
@@ -91,7 +92,7 @@ pub fn run(out: &Path, seed: u64, quiet: bool, paper: bool) -> Result<String> {
     let demo = Demo { seed, version, seconds: begin.elapsed().as_secs_f64(), sets: sets.into() };
     page::write(out, &demo).with_context(|| format!("cannot write the page in {}", out.display()))?;
     let tables: String = demo.sets.iter().map(|set| page::text_table(set) + "\n").collect();
-    Ok(format!("{tables}Pictures: {}\n", out.join("report.html").display()))
+    Ok(format!("{tables}Report: {}\n", out.join("report.html").display()))
 }
 
 fn progress(quiet: bool) -> ProgressBar {
@@ -103,15 +104,15 @@ fn progress(quiet: bool) -> ProgressBar {
     bar
 }
 
-impl Set {
+impl DemoSet {
     fn new(name: &'static str, title: &'static str, about: &'static str, train: Observations) -> Self {
         let grid = Grid::around(train.design());
         let rows = train.rows();
         Self { name, title, about, rows, test_rows: 0, fits: Vec::new(), methods: Vec::new(), train, grid }
     }
 
-    /// Fits as many components alone as the largest mixture has; the best K of them, put together, are the start of the
-    /// mixture of K. So K = 1 is the best of all starts, and what a mixture gains over it is no luck of the start.
+    /// Fits as many components alone as the largest mixture has; the best K of them together are the start of the
+    /// mixture of K. So K = 1 is the best of all starts, and what a mixture gains over it is not due to a lucky start.
     fn fit_all(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
         self.test_rows = test.rows();
         let network = Network::new(2, &[HIDDEN], Activation::Relu, NetworkLikelihood::Bernoulli)?;
@@ -119,7 +120,7 @@ impl Set {
         let dim = network.dim();
         bar.set_message(format!("{}: {MOST_COMPONENTS} starts", self.title));
         let fit_alone = |place: u64| -> Result<(f64, Gaussian)> {
-            // Another stream for each place, whatever the seed.
+            // A separate stream per start, whatever the seed.
             let start =
                 random_start(1, CovarianceKind::Full, dim, START_SPREAD, seed.wrapping_mul(1000).wrapping_add(place))?;
             let config = Config {
@@ -134,13 +135,13 @@ impl Set {
             Ok((elbo, fitted.mixture.components()[0].clone()))
         };
         let clock = Instant::now();
-        let mut alone = side_by_side(MOST_COMPONENTS as u64, fit_alone)?;
+        let mut alone = run_in_parallel(MOST_COMPONENTS as u64, fit_alone)?;
         let each = clock.elapsed().as_secs_f64() / MOST_COMPONENTS as f64;
         alone.sort_by(|a, b| b.0.total_cmp(&a.0));
         for components in 1..=MOST_COMPONENTS {
             bar.set_message(format!("{}: K = {components}", self.title));
             let parts = &alone[..components];
-            // The best weights of components that do not overlap.
+            // The optimal weights of components that do not overlap.
             let weights: Vec<f64> = parts.iter().map(|(elbo, _)| (elbo - parts[0].0).max(-20.0).exp()).collect();
             let start = Mixture::new(&weights, parts.iter().map(|(_, part)| part.clone()).collect())?;
             let fitted = Fit::new(&network, config(components, seed)).start(start).run()?;
@@ -154,14 +155,14 @@ impl Set {
     }
 }
 
-/// The draft's own settings.
+/// The settings of the draft.
 const PAPER_EPOCHS: u64 = 500;
 const PAPER_BATCH: usize = 10;
 const PAPER_DRAWS: usize = 100;
 const PAPER_RATE: f64 = 0.02;
 
-impl Set {
-    /// Every K from random starts at once, minibatches, and the component-wise step with a fixed size.
+impl DemoSet {
+    /// Fits every K jointly from random starts, with minibatches and component-wise steps of fixed size.
     fn fit_paper(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
         self.test_rows = test.rows();
         let network = Network::new(2, &[HIDDEN], Activation::Relu, NetworkLikelihood::Bernoulli)?;
@@ -189,9 +190,9 @@ impl Set {
     }
 }
 
-/// Runs `work` for 0 to `count`, as many at a time as there are cores: a single small component gains little from threads of
-/// its own.
-fn side_by_side<T: Send>(count: u64, work: impl Fn(u64) -> Result<T> + Sync) -> Result<Vec<T>> {
+/// Runs `work` for 0 to `count`, as many at a time as there are cores: a single small component gains little from
+/// several threads.
+fn run_in_parallel<T: Send>(count: u64, work: impl Fn(u64) -> Result<T> + Sync) -> Result<Vec<T>> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count as usize);
     let next = AtomicU64::new(0);
     let take = || {
@@ -202,7 +203,7 @@ fn side_by_side<T: Send>(count: u64, work: impl Fn(u64) -> Result<T> + Sync) -> 
         let running: Vec<_> = (0..workers).map(|_| scope.spawn(take)).collect();
         running
             .into_iter()
-            .map(|thread| thread.join().map_err(|_| anyhow!("a start broke off"))?)
+            .map(|thread| thread.join().map_err(|_| anyhow!("a fit from one of the starts panicked"))?)
             .collect::<Result<_>>()
     })?;
     let mut found: Vec<(u64, T)> = found.into_iter().flatten().collect();
@@ -219,8 +220,8 @@ fn config(components: usize, seed: u64) -> Config {
         ..Parts {
             components,
             draws_per_component: POINTS,
-            // The components have settled: large first steps would only shake them.
-            trust_region: SETTLED,
+            // The components are already fitted: large first steps would only disturb them.
+            trust_region: PREFITTED_TRUST_REGION,
             ..Parts::new(Method::ComponentDraws)
         }
         .into()

@@ -1,10 +1,10 @@
-//! Demo data, the experiments of the paper, and the benchmark of the automatic mixture.
+//! Demo data, the experiments of the paper, and the benchmark of the automatic method.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`demo`], [`datasets`] | decision boundaries of a small network, on built-in data |
 //! | [`reproduce`], [`splits`] | the experiments of the paper, and the data sets with fixed splits that they use |
-//! | [`bench`](mod@bench) | the automatic mixture on targets with known answers |
+//! | [`bench`](mod@bench) | the automatic method on targets with known answers |
 #![forbid(unsafe_code)]
 
 pub mod bench;

@@ -1,4 +1,4 @@
-//! `natmix reproduce`: the paper's experiments, each with a page, its pictures and the figures behind them.
+//! `natmix reproduce`: the paper's experiments, each with a page, its pictures and the underlying numbers.
 
 mod curves;
 mod full;
@@ -22,12 +22,12 @@ pub enum Experiment {
     Uci,
 }
 
-/// What an experiment is told.
+/// Options of an experiment.
 #[derive(Clone, Debug)]
 pub struct ReproduceOptions {
-    /// Folder for the page, the pictures and the JSON file behind them.
+    /// Folder for the page, the pictures and the underlying JSON file.
     pub out: PathBuf,
-    /// The draft's own settings instead of our defaults.
+    /// The settings of the draft instead of our defaults.
     pub paper: bool,
     /// First seed.
     pub seed: u64,
@@ -43,7 +43,7 @@ pub struct ReproduceOptions {
     pub splits: usize,
     /// Components (UCI).
     pub components: usize,
-    /// Whether to go on from diagonal to full covariances (UCI).
+    /// Whether to continue from diagonal to full covariances (UCI).
     pub full: bool,
     /// Threads; 0 is one per core.
     pub threads: usize,
@@ -61,15 +61,15 @@ pub fn run(experiment: Experiment, options: &ReproduceOptions) -> Result<String>
     with_threads(options.threads, run)?
 }
 
-/// A folder of the data, found through the environment.
+/// A folder below the one given by the environment variable NATMIX_DATA.
 fn data(name: &str) -> Result<PathBuf> {
     let root = std::env::var_os("NATMIX_DATA").context(
-        "the data are not part of natmix: put them into a folder and name it in the environment variable NATMIX_DATA",
+        "the data are not part of natmix: put them into a folder and set the environment variable NATMIX_DATA to its path",
     )?;
     let path = PathBuf::from(root).join(name);
     anyhow::ensure!(
         path.is_dir(),
-        "{} is not there: NATMIX_DATA must name the folder that holds {name}",
+        "{} does not exist: NATMIX_DATA must be the path of the folder that contains {name}",
         path.display()
     );
     Ok(path)
@@ -84,7 +84,7 @@ fn bar(quiet: bool, steps: u64) -> indicatif::ProgressBar {
     bar
 }
 
-/// The mean of some figures, with its standard error where there are several.
+/// The mean of some values, with its standard error if there are several.
 fn mean_with_error(values: &[f64], decimals: usize) -> String {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

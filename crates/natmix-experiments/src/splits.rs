@@ -1,7 +1,7 @@
-//! Regression sets with fixed splits into training and test rows, as the UCI experiments use them.
+//! Regression data sets with fixed splits into training and test rows, as the UCI experiments use them.
 //!
-//! A folder holds `data.txt.gz` (numbers, a row a line), `index_train.txt.gz` and `index_test.txt.gz` (a split a line, rows counted from
-//! zero) and `meta.json`, which says what the columns are.
+//! A folder holds `data.txt.gz` (numbers, one row per line), `index_train.txt.gz` and `index_test.txt.gz` (one split
+//! per line, rows counted from zero) and `meta.json`, which says what the columns are.
 
 use natmix_models::DataError;
 use natmix_models::source::{DataSource, read_error};
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use std::io::Read;
 use std::path::Path;
 
-/// A set with its splits.
+/// A data set with its splits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitSet {
-    /// Features, row after row.
+    /// Features, one row after another.
     pub x: Vec<f64>,
     /// Number of features.
     pub features: usize,
@@ -51,13 +51,16 @@ impl SplitSet {
             let path = folder.join(name);
             let splits = numbers::<usize>(&path)?;
             match splits.iter().flatten().find(|row| **row >= set.outcome.len()) {
-                Some(row) => Err(bad(&path, format!("row {row} of only {}", set.outcome.len()))),
+                Some(row) => Err(bad(&path, format!("row {row}, but there are only {}", set.outcome.len()))),
                 None => Ok(splits),
             }
         };
         let (train, test) = (indices("index_train.txt.gz")?, indices("index_test.txt.gz")?);
         if train.len() != test.len() || train.is_empty() || train.iter().chain(&test).any(Vec::is_empty) {
-            return Err(bad(folder, format!("{} splits to train on, {} to test with", train.len(), test.len())));
+            return Err(bad(
+                folder,
+                format!("{} splits of training rows and {} of test rows", train.len(), test.len()),
+            ));
         }
         set.splits = train.into_iter().zip(test).collect();
         Ok(set)
@@ -72,7 +75,7 @@ fn text(path: &Path) -> Result<String, DataError> {
     Ok(text)
 }
 
-/// Numbers between spaces; empty lines are passed over.
+/// Numbers separated by blanks; empty lines are skipped.
 fn numbers<T: std::str::FromStr>(path: &Path) -> Result<Vec<Vec<T>>, DataError> {
     let text = text(path)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -93,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_and_its_damage() {
+    fn a_folder_is_read_and_damaged_files_are_refused() {
         let folder = std::env::temp_dir().join(format!("natmix-splits-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
@@ -106,7 +109,7 @@ mod tests {
         assert_eq!(set.splits[1], (vec![1, 2], vec![0]));
         let message = || SplitSet::read(&folder).unwrap_err().to_string();
         write("index_test.txt.gz", "1\n3\n");
-        assert!(message().contains("row 3 of only 3"));
+        assert!(message().contains("row 3, but there are only 3"));
         write("data.txt.gz", "1 2 3\n4 5\n");
         assert!(message().contains("line 2"));
         write("data.txt.gz", "1 2 x\n");

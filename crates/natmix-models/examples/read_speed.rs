@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p natmix-models --example read_speed -- [rows] [columns] [digits after the point]`
 //!
-//! Memory is the most that the process ever held (Linux only), so the plain file is read first and gzip after it: the second
+//! Memory is the peak of the process (Linux only), so the plain file is read first and gzip after it: the second
 //! number is the larger of the two.
 
 use flate2::{Compression, write::GzEncoder};
@@ -82,7 +82,7 @@ fn write_table(mut out: impl Write, rows: usize, columns: usize, digits: usize) 
     out.flush()
 }
 
-/// Time that passed, and the part of it that this thread ran: the two differ on a busy machine.
+/// Wall time, and the CPU time of this thread: the two differ on a busy machine.
 struct Stopwatch {
     wall: Instant,
     core: Option<f64>,

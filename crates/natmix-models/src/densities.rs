@@ -1,6 +1,6 @@
 //! Analytic densities with known answers, and the file format that describes them.
 //!
-//! Each is written down at one point, with the value, its gradient and its Hessian.
+//! Each density is defined by its value, gradient and Hessian at a single point.
 //!
 //! ```
 //! use natmix::target::log_p_at;
@@ -10,6 +10,32 @@
 //! let expected = -1.5 * (2.0 * std::f64::consts::PI).ln() - 2f64.ln();
 //! assert!((log_p_at(&funnel, &[0.0; 3]).unwrap() - expected).abs() < 1e-12);
 //! ```
+
+/// Implements [`Target`](natmix::target::Target) for a density whose `at(z, grad, hess)` needs no work space.
+macro_rules! pointwise_target {
+    ($density:ty, |$this:ident| $dim:expr) => {
+        impl natmix::target::Target for $density {
+            fn dim(&self) -> usize {
+                let $this = self;
+                $dim
+            }
+            fn eval(
+                &self,
+                _: natmix::target::Rows<'_>,
+                z: natmix::target::Points<'_>,
+                out: natmix::target::EvalOut<'_>,
+                scratch: &mut natmix::Scratch,
+            ) -> Result<(), natmix::target::TargetError> {
+                natmix::target::pointwise::eval_points(self.dim(), z, out, scratch, |z, grad, hess| {
+                    Ok(self.at(z, grad, hess))
+                })
+            }
+            fn curvatures(&self) -> &[(natmix::target::Curvature, natmix::target::CurvatureShape)] {
+                natmix::target::pointwise::EXACT
+            }
+        }
+    };
+}
 
 pub mod beta_binomial;
 mod check;
@@ -54,10 +80,10 @@ pub(crate) fn shares_of(log_terms: &mut [f64]) -> f64 {
     largest + total.ln()
 }
 
-/// Adds what the spread of the components' gradients `g_k` gives to a mixture's Hessian,
+/// Adds the contribution of the spread of the components' gradients `g_k` to a mixture's Hessian,
 /// `sum_k r_k (g_k - g)(g_k - g)'` with `g = sum_k r_k g_k`. Overwrites each `g_k` by `g_k - g`.
 ///
-/// The centred form keeps its sign and its digits where one component has all of the share.
+/// The centred form keeps its sign and its precision where one component has all of the responsibility.
 pub(crate) fn add_gradient_spread(shares: &[f64], component_grads: &mut [f64], grad: &[f64], hess: &mut Hessian<'_>) {
     for (&share, component_grad) in shares.iter().zip(component_grads.chunks_exact_mut(grad.len())) {
         if share > NEGLIGIBLE_SHARE {
@@ -67,7 +93,7 @@ pub(crate) fn add_gradient_spread(shares: &[f64], component_grads: &mut [f64], g
     }
 }
 
-/// A component with a smaller share of a point changes no digit of that point's derivatives.
+/// A component with a smaller share of a point does not change that point's derivatives in double precision.
 pub(crate) const NEGLIGIBLE_SHARE: f64 = 1e-30;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! From a table to what a model is fitted to: design matrix, outcome, offset and weights.
+//! From a table to the data of a model: design matrix, outcome, offset and weights.
 //!
-//! Coefficients come in the order of the table's columns, an intercept first. Numbers are centred and scaled to unit standard
-//! deviation (divisor n - 1) if wanted: `x = (v - centre)/scale`. Without an intercept nothing is centred, because there
-//! would be no coefficient to take the shift. A categorical column becomes one 0/1 column a level, named `column=level`, neither
-//! centred nor scaled; with an intercept the first level is left out, so the coefficients are differences from it.
+//! Coefficients follow the order of the table's columns, after the intercept. Numbers can be centred and scaled to unit standard
+//! deviation (divisor n - 1): `x = (v - centre)/scale`. Without an intercept nothing is centred, because there
+//! would be no coefficient to absorb the shift. A categorical column becomes one 0/1 column per level, named `column=level`, neither
+//! centred nor scaled; with an intercept the first level is dropped, so the coefficients are differences from it.
 //!
 //! ```
 //! use natmix_models::design::{Design, DesignOptions};
@@ -37,20 +37,20 @@ use crate::table::{Origin, Table, TableFile};
 use encoding::Columns;
 use std::path::Path;
 
-/// Which column is what, and how numbers are scaled. Categorical are those columns that have levels in the table.
+/// The roles of columns, and how numbers are scaled. A column is categorical if it has levels in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesignOptions {
-    /// Column to explain; without it every column is a feature.
+    /// The outcome column; without one every column is a feature.
     pub outcome: Option<String>,
     /// Column added to the linear predictor with coefficient 1.
     pub offset: Option<String>,
     /// Positive column whose logarithm is added to the linear predictor.
     pub exposure: Option<String>,
-    /// Non-negative column that says how often each row counts.
+    /// Non-negative column of row weights: how often each row counts.
     pub weights: Option<String>,
     /// Whether features are centred and scaled.
     pub standardize: bool,
-    /// Whether the outcome is too (linear regression). Offsets are then divided by the outcome's scale, so that they keep
+    /// Whether the outcome is centred and scaled too (linear regression). Offsets are then divided by its scale, so that they keep
     /// their meaning.
     pub standardize_outcome: bool,
     /// Whether there is an intercept.
@@ -72,7 +72,7 @@ impl Default for DesignOptions {
     }
 }
 
-/// What a model is fitted to.
+/// The data that a model is fitted to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Design {
@@ -86,20 +86,20 @@ pub struct Design {
     pub rows: usize,
     /// The design matrix by row: row i is `x[i * dim..(i + 1) * dim]`.
     pub x: Vec<f64>,
-    /// The outcome on the scale that is fitted; a level counts by its index. Empty if none was asked for.
+    /// The outcome on the scale of the fit; levels are represented by their index. Empty if there is no outcome column.
     pub outcome: Vec<f64>,
-    /// What is added to the linear predictor: offset plus log exposure.
+    /// Added to the linear predictor: offset plus log exposure.
     pub offset: Option<Vec<f64>>,
     /// How often each row counts.
     pub weights: Option<Vec<f64>>,
-    /// How the columns were encoded, to be kept with the posterior.
+    /// How the columns were encoded, to be stored with the posterior.
     pub encoding: Encoding,
-    /// What a person should know about the columns.
+    /// Warnings about the columns.
     pub warnings: Vec<String>,
 }
 
 impl Design {
-    /// Encodes a table in its own memory: only new columns for levels take more.
+    /// Encodes a table in place: only new columns for levels take additional memory.
     pub fn new(table: Table, options: &DesignOptions) -> Result<Design, DataError> {
         let mut moments = ColumnMoments::new(table.names.len());
         moments.add(&table.values);
@@ -127,7 +127,7 @@ impl Design {
         })
     }
 
-    /// Checks that the outcome is what a model of this kind explains; gives the number of classes, 1 for numbers.
+    /// Checks that the outcome suits a model of this kind; returns the number of classes, 1 for numbers.
     pub fn check_outcome(&self, kind: OutcomeKind) -> Result<usize, DataError> {
         match &self.encoding.outcome {
             Some(about) => check_outcome(kind, &self.outcome, about, &self.origin),
@@ -137,7 +137,7 @@ impl Design {
 }
 
 impl TableFile {
-    /// How the columns are to be encoded, and what a person should know about them: what [`Design::new`] works out for a table
+    /// How the columns are to be encoded, with warnings about them: the same that [`Design::new`] determines for a table
     /// in memory. [`TableFile::store`] encodes the rows with it.
     pub fn encoding(&self, options: &DesignOptions) -> Result<(Encoding, Vec<String>), DataError> {
         let columns = Columns {

@@ -1,7 +1,7 @@
-//! Draws of a posterior against rows of a table: linear predictors and log likelihoods, in blocks of bounded memory.
+//! Draws from a posterior times rows of a table: linear predictors and log likelihoods, in blocks of bounded memory.
 //!
 //! A row's predictors at all draws are one column of `Z X'`; blocks of rows run in parallel, and since a block's size
-//! depends on nothing but the number of draws, results have the same bits for every number of threads.
+//! depends only on the number of draws, results have the same bits for any number of threads.
 //!
 //! ```
 //! use natmix_models::{CoefficientDraws, RegressionKind, Inputs};
@@ -21,9 +21,9 @@ use natmix::autodiff::special::ln_gamma;
 use natmix::matrix::{Transpose, product};
 use rayon::prelude::*;
 
-/// Most predictors that a block holds (8 MB), unless a single row has more.
+/// Most linear predictors in a block (8 MB), unless a single row has more.
 const MOST_PREDICTORS: usize = 1 << 20;
-/// Most rows of a block.
+/// Most rows in a block.
 const MOST_ROWS: usize = 256;
 
 /// Rows of features, with the known part of their predictors.
@@ -41,7 +41,7 @@ impl<'a> From<&'a Observations> for Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// From `features` columns, row after row; there may be no row at all.
+    /// From `features` columns, row by row; there may be no rows.
     pub fn new(x: &'a [f64], features: usize, offset: Option<&'a [f64]>) -> Result<Self, Error> {
         if features == 0 || !x.len().is_multiple_of(features) {
             return Err(Error::InvalidInput(format!("{} numbers are not rows of {features} columns", x.len())));
@@ -79,19 +79,19 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Draws of a posterior, ready for products with rows.
+/// Draws from a posterior, arranged for products with rows.
 #[derive(Clone, Debug)]
 pub struct CoefficientDraws {
     kind: RegressionKind,
     features: usize,
-    /// Draw after draw; of a draw, class after class.
+    /// Draw by draw, and class by class within a draw.
     coefficients: Vec<f64>,
     /// The noise of each draw of a linear regression.
     sigma: Vec<f64>,
 }
 
 impl CoefficientDraws {
-    /// From draws in the space that was fitted, one after the other.
+    /// From draws in the space of the fit, in sequence.
     pub fn new(kind: RegressionKind, features: usize, draws: &[f64]) -> Result<Self, Error> {
         let dim = kind.dim(features);
         if draws.is_empty() || dim == 0 || !draws.len().is_multiple_of(dim) {
@@ -111,15 +111,15 @@ impl CoefficientDraws {
         Ok(Self { kind, features, coefficients, sigma })
     }
 
-    /// How many there are.
+    /// Number of draws.
     pub fn len(&self) -> usize {
         self.coefficients.len() / (self.features * self.kind.predictors())
     }
-    /// Whether there is none (there always is one).
+    /// Whether there are no draws (there is always at least one).
     pub fn is_empty(&self) -> bool {
         self.coefficients.is_empty()
     }
-    /// The model that they belong to.
+    /// The model to which they belong.
     pub fn kind(&self) -> RegressionKind {
         self.kind
     }
@@ -128,9 +128,9 @@ impl CoefficientDraws {
         &self.sigma
     }
 
-    /// Fills `width` results a row: `each(row, predictors at all draws, results)`.
+    /// Fills `width` results per row: `each(row, predictors at all draws, results)`.
     ///
-    /// The predictors may be overwritten. Those of a softmax stand together draw by draw.
+    /// The predictors may be overwritten. Those of a softmax are stored draw by draw.
     pub(crate) fn for_rows<F>(&self, inputs: Inputs<'_>, width: usize, out: &mut [f64], each: F) -> Result<(), Error>
     where
         F: Fn(usize, &mut [f64], &mut [f64]) + Sync,
@@ -158,7 +158,7 @@ impl CoefficientDraws {
         Ok(())
     }
 
-    /// Log likelihoods of a row with outcome `y`, one a draw, from its predictors.
+    /// Log likelihoods of a row with outcome `y`, one per draw, from its predictors.
     pub(crate) fn row_log_likelihood(&self, y: f64, predictors: &[f64], out: &mut [f64]) {
         match self.kind {
             RegressionKind::Logistic => {
@@ -203,7 +203,7 @@ impl CoefficientDraws {
 
     /// Log likelihood of every row at every draw, each counted once: `result[draw * rows + row]`.
     ///
-    /// The result has draws times rows numbers: go through a large table by [`Inputs::slice`].
+    /// The result has draws times rows numbers: process a large table in slices ([`Inputs::slice`]).
     pub fn log_likelihood(&self, inputs: Inputs<'_>, outcome: &[f64]) -> Result<Vec<f64>, Error> {
         self.check_outcome(inputs, outcome)?;
         let (rows, draws) = (inputs.rows(), self.len());
@@ -222,14 +222,14 @@ impl CoefficientDraws {
         Ok(result)
     }
 
-    /// Log density of every row's outcome under the average over draws, `log mean_s p(y | z_s)`.
+    /// Log predictive density of every row's outcome, averaged over draws: `log mean_s p(y | z_s)`.
     pub fn log_predictive(&self, inputs: Inputs<'_>, outcome: &[f64]) -> Result<Vec<f64>, Error> {
         self.map_log_likelihood(inputs, outcome, 1, |_, log_lik, out| {
             out[0] = log_sum_exp(log_lik) - (log_lik.len() as f64).ln();
         })
     }
 
-    /// `width` numbers a row from its log likelihoods: `each(row, log likelihoods, results)`.
+    /// Computes `width` numbers per row from its log likelihoods: `each(row, log likelihoods, results)`.
     pub(crate) fn map_log_likelihood<F>(
         &self,
         inputs: Inputs<'_>,
@@ -251,11 +251,11 @@ impl CoefficientDraws {
     }
 }
 
-/// `log sum exp`; minus infinity of nothing.
+/// `log sum exp`; minus infinity for an empty sum.
 pub(crate) fn log_sum_exp(x: &[f64]) -> f64 {
     let most = x.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x));
     if most == f64::NEG_INFINITY {
-        // Of NaNs alone, too.
+        // Also if all terms are NaN.
         return if x.iter().any(|x| x.is_nan()) { f64::NAN } else { most };
     }
     most + x.iter().map(|x| (x - most).exp()).sum::<f64>().ln()

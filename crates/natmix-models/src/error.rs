@@ -1,4 +1,4 @@
-//! What can be wrong with a data file or a table, with what to do about it.
+//! Errors in data files and tables, with advice on what to do about them.
 //!
 //! Rows are counted from 1 and without the header, as a person counts observations; the line is the one that an editor shows.
 
@@ -18,7 +18,7 @@ pub enum DataError {
     Io {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The file is of another kind than expected, or damaged.
@@ -30,12 +30,12 @@ pub enum DataError {
         problem: String,
     },
     /// There is nothing in the file.
-    #[error("{}: the file is empty (expected a header line with the names of the columns, then one line a row)", .file.display())]
+    #[error("{}: the file is empty (expected a header line with the names of the columns, then one line per row)", .file.display())]
     Empty {
         /// The file.
         file: PathBuf,
     },
-    /// There is a header, but no row.
+    /// There is a header, but there are no rows.
     #[error("{}: there is a header, but no row of data below it", .file.display())]
     NoRows {
         /// The file.
@@ -83,7 +83,7 @@ pub enum DataError {
     },
     /// A row has more or fewer fields than the header.
     #[error(
-        "{}: {place} has {found} fields, but the header has {expected} (text with a comma in it must stand in double quotes)",
+        "{}: {place} has {found} fields, but the header has {expected} (text with a comma in it must be enclosed in double quotes)",
         .file.display()
     )]
     Ragged {
@@ -139,7 +139,7 @@ pub enum DataError {
         place: Place,
         /// The column.
         column: String,
-        /// What stands there.
+        /// The text found there.
         value: String,
     },
     /// A number that is infinite, or too large for a double.
@@ -151,7 +151,7 @@ pub enum DataError {
         place: Place,
         /// The column.
         column: String,
-        /// What stands there.
+        /// The text found there.
         value: String,
     },
     /// Values are missing.
@@ -169,9 +169,9 @@ pub enum DataError {
         file: PathBuf,
         /// The name asked for.
         column: String,
-        /// What it was to be used as.
+        /// The role it was to have.
         role: &'static str,
-        /// The names that there are.
+        /// The names of all columns.
         columns: Names,
     },
     /// A column that the model was fitted with is not in the table to predict.
@@ -184,29 +184,29 @@ pub enum DataError {
         file: PathBuf,
         /// The name.
         column: String,
-        /// What it was used as.
+        /// The role it had.
         role: &'static str,
-        /// The names that there are.
+        /// The names of all columns.
         columns: Names,
     },
     /// Columns that the model was not fitted with.
-    #[error("{}: the model was not fitted with {columns} (remove what does not belong to it)", .file.display())]
+    #[error("{}: the model was not fitted with {columns} (remove these columns)", .file.display())]
     ExtraColumns {
         /// The file.
         file: PathBuf,
         /// Their names.
         columns: Names,
     },
-    /// A categorical column has more levels than can sensibly be encoded.
+    /// A categorical column has more levels than can reasonably be encoded.
     #[error(
-        "{}: categorical column `{column}` has more than {limit} different values up to {place} (is it an identifier? leave it \
+        "{}: categorical column `{column}` has more than {limit} different values up to {place} (is it an identifier? Leave it \
          out, or group its values)",
         .file.display()
     )]
     TooManyLevels {
         /// The file.
         file: PathBuf,
-        /// Where the limit was passed.
+        /// Where the limit was exceeded.
         place: Place,
         /// The column.
         column: String,
@@ -228,7 +228,7 @@ pub enum DataError {
         column: String,
         /// The level.
         value: String,
-        /// Levels that the model knows.
+        /// Levels that occurred when the model was fitted.
         known: Names,
     },
     /// A value that is a number, but not one that its column may hold.
@@ -268,7 +268,7 @@ pub enum DataError {
     Changed {
         /// The file.
         file: PathBuf,
-        /// How it is seen.
+        /// How the change was noticed.
         problem: String,
     },
     /// The table does not fit into memory.
@@ -279,24 +279,24 @@ pub enum DataError {
     OutOfMemory {
         /// The file.
         file: PathBuf,
-        /// How much was asked for.
+        /// How many bytes were requested.
         bytes: u64,
     },
-    /// Rows that do not fit into memory could not be kept on disk either.
+    /// Rows that do not fit into memory could not be stored on disk either.
     #[error(
-        "cannot keep {bytes} bytes of rows on disk in {}: {source} (make room there, or choose another --out)",
+        "cannot store {bytes} bytes of rows on disk in {}: {source} (make room there, or choose another --out)",
         .folder.display()
     )]
     NotStored {
-        /// Where they were to be kept.
+        /// Where they were to be stored.
         folder: PathBuf,
-        /// How much it takes.
+        /// How many bytes are needed.
         bytes: u64,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// What a posterior remembers about its columns makes no sense.
-    #[error("the remembered encoding of the columns is damaged: {problem} (fit again)")]
+    /// The stored encoding of a posterior's columns is invalid.
+    #[error("the stored encoding of the columns is damaged: {problem} (fit again)")]
     BadEncoding {
         /// What is wrong.
         problem: String,

@@ -1,4 +1,4 @@
-//! Generalised linear models: one linear predictor a row, Gaussian priors on the coefficients.
+//! Generalised linear models: one linear predictor per row, Gaussian priors on the coefficients.
 //!
 //! With rows `x_r`, predictors `eta_r = x_r' z + offset_r` and row weights `u_r`:
 //!
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Points are evaluated together: predictors, gradients and weighted curvature sums are matrix products over blocks of
-//! rows, `sum_i w_i hess(z_i) = -X' diag(C) X` with one number `C_r` a row. All likelihoods here are canonical, so the
-//! Gauss-Newton matrix is the Hessian; the empirical Fisher is another curvature, and named apart.
+//! rows, `sum_i w_i hess(z_i) = -X' diag(C) X` with one number `C_r` per row. All links here are canonical, so the
+//! Gauss-Newton matrix equals the Hessian; the empirical Fisher is a different curvature.
 //!
 //! ```
 //! use natmix::target::log_p_at;
@@ -21,8 +21,7 @@
 mod bernoulli;
 
 use crate::observations::{Dataset, Observations, RowBlock};
-use crate::prior::LOG_TAU;
-use crate::prior::{Prior, spread, usable_sd};
+use crate::prior::{LOG_TAU, Prior, spread, usable_sd};
 use bernoulli::Bernoulli;
 use natmix::Error;
 use natmix::Scratch;
@@ -32,7 +31,7 @@ use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, 
 use pulp::Arch;
 use std::borrow::Cow;
 
-/// Counts whose factorials are looked up.
+/// Counts below this take their factorials from a table.
 const SMALL_COUNTS: usize = 256;
 
 /// Distribution of an outcome given its predictor.
@@ -79,8 +78,8 @@ pub struct Glm {
 }
 
 impl Glm {
-    /// From a design of `dim` columns (row after row), outcomes and the prior's standard deviations: one for all
-    /// coefficients, or one for each. A design given as `Vec` is kept without a copy.
+    /// From a design of `dim` columns (row by row), outcomes and the prior's standard deviations: one for all
+    /// coefficients, or one per coefficient. A design given as `Vec` is not copied.
     pub fn new<'a>(
         likelihood: Likelihood,
         design: impl Into<Cow<'a, [f64]>>,
@@ -91,7 +90,7 @@ impl Glm {
         Self::from_data(likelihood, Observations::new(design.into().into_owned(), dim, outcome)?, prior_sd)
     }
 
-    /// From rows in memory, whose outcomes are checked, or from rows that are kept elsewhere.
+    /// From rows in memory, whose outcomes are checked, or from rows that are stored elsewhere.
     pub fn from_data(likelihood: Likelihood, data: impl Into<Dataset>, prior_sd: &[f64]) -> Result<Self, Error> {
         let data = data.into();
         if let Dataset::Memory(table) = &data
@@ -115,12 +114,12 @@ impl Glm {
         })
     }
 
-    /// Adds a known part to each predictor; a Poisson exposure enters as its logarithm.
+    /// Adds an offset to each linear predictor; a Poisson exposure enters as its logarithm.
     pub fn with_offset(self, offset: Vec<f64>) -> Result<Self, Error> {
         self.change(|table| table.with_offset(offset))
     }
 
-    /// Counts each row's likelihood as often as its weight says.
+    /// Multiplies each row's log likelihood by its weight.
     pub fn with_weights(self, weights: Vec<f64>) -> Result<Self, Error> {
         self.change(|table| table.with_weights(weights))
     }
@@ -133,7 +132,7 @@ impl Glm {
     fn change(self, change: impl FnOnce(Observations) -> Result<Observations, Error>) -> Result<Self, Error> {
         match self.data {
             Dataset::Memory(table) => Ok(Self { data: change(table)?.into(), ..self }),
-            Dataset::Stored(_) => Err(Error::InvalidInput("rows that are kept elsewhere cannot be changed".into())),
+            Dataset::Stored(_) => Err(Error::InvalidInput("rows that are stored elsewhere cannot be changed".into())),
         }
     }
 
@@ -155,7 +154,7 @@ impl Glm {
             };
         }
         rows.predictors(z.data(), n, &mut eta);
-        // Values; eta becomes the derivative of the log likelihood in eta, curv minus its second derivative.
+        // Adds values; replaces eta by the derivative of the log likelihood in eta, and curv by minus the second derivative.
         let fisher = out.curv.as_ref().is_some_and(|curv| curv.kind == Curvature::EmpiricalFisher);
         for i in 0..n {
             let eta = &mut eta[i * r..(i + 1) * r];
@@ -179,7 +178,7 @@ impl Glm {
         }
     }
 
-    /// Log likelihood of one point over a block of rows. Replaces predictors by slopes; fills curvatures if wanted.
+    /// Log likelihood of one point over a block of rows. Replaces predictors by slopes; fills curvatures if requested.
     fn row_terms(&self, eta: &mut [f64], curv: &mut [f64], fisher: bool, rows: &RowBlock<'_>, constant: &[f64]) -> f64 {
         let mut value = match self.likelihood {
             Likelihood::Bernoulli => Arch::new().dispatch(Bernoulli(eta, curv, rows)),
@@ -252,24 +251,14 @@ impl Target for Glm {
         self.data.names().to_vec()
     }
 
-    fn eval(
-        &self,
-        rows: Rows<'_>,
-        z: Points<'_>,
-        mut out: EvalOut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<(), TargetError> {
-        self.prior.start(z, &mut out);
-        if z.is_empty() {
-            return Ok(());
-        }
-        let scale = self.data.scale(rows);
-        self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch))?;
-        if let Some(curv) = out.curv.filter(|curv| curv.shape == CurvatureShape::Full) {
-            let d = self.dim();
-            curv.sums.chunks_exact_mut(d * d).for_each(|sum| matrix::symmetrise(sum, d));
-        }
-        Ok(())
+    fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+        self.prior.with_likelihood(z, out, |out| {
+            if z.is_empty() {
+                return Ok(());
+            }
+            let scale = self.data.scale(rows);
+            self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, out, scratch))
+        })
     }
 }
 

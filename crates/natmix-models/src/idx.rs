@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Most pixels in an image: sizes beyond this are damage.
+/// Most pixels per image: larger sizes mean that the file is damaged.
 const MOST_PIXELS: usize = 1 << 24;
 
 /// Images and the label of each.
@@ -35,13 +35,13 @@ pub struct ImageSet {
     pub file: PathBuf,
     /// Number of images.
     pub count: usize,
-    /// Rows of pixels in an image.
+    /// Rows of pixels per image.
     pub height: usize,
-    /// Pixels in a row.
+    /// Pixels per row.
     pub width: usize,
     /// The pixels, image by image and row by row.
     pub pixels: Vec<u8>,
-    /// A label for each image.
+    /// One label per image.
     pub labels: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ pub struct ImageSet {
 pub struct ImageFolder {
     /// `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`.
     pub train: ImageSet,
-    /// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`, if there.
+    /// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`, if present.
     pub test: Option<ImageSet>,
 }
 
@@ -64,7 +64,7 @@ impl ImageFolder {
         };
         if let Some(test) = test.as_ref().filter(|test| (test.height, test.width) != (train.height, train.width)) {
             let problem = format!(
-                "the images are {} x {}, but those for training are {} x {} (the files do not belong together)",
+                "the images are {} x {}, but the training images are {} x {} (the files do not belong together)",
                 test.height, test.width, train.height, train.width
             );
             return Err(DataError::BadFile { file: test.file.clone(), problem });
@@ -85,7 +85,7 @@ impl ImageSet {
         Ok(ImageSet { file: images.into(), count, height, width, pixels, labels: values })
     }
 
-    /// One row an image: the pixels from 0 to 1 as columns `p<row>_<column>`, then the column `label`.
+    /// One row per image: the pixels from 0 to 1 as columns `p<row>_<column>`, then the column `label`.
     pub fn to_table(&self) -> Table {
         let size = self.height * self.width;
         let mut names: Vec<String> = (0..size).map(|i| format!("p{}_{}", i / self.width, i % self.width)).collect();
@@ -115,7 +115,7 @@ fn needed(folder: &Path, set: &str, what: &str) -> Result<PathBuf, DataError> {
     })
 }
 
-/// Reads a file of unsigned bytes with N dimensions; nothing is reserved that the file cannot fill.
+/// Reads a file of unsigned bytes with N dimensions; allocates no more than the file can fill.
 fn read_idx<const N: usize>(path: &Path) -> Result<([usize; N], Vec<u8>), DataError> {
     let bad = |problem: String| DataError::BadFile { file: path.into(), problem };
     let mut source = DataSource::open(path)?;
@@ -131,7 +131,7 @@ fn read_idx<const N: usize>(path: &Path) -> Result<([usize; N], Vec<u8>), DataEr
         Some(magic) => {
             let what = if N == 3 { "images" } else { "labels" };
             return Err(bad(format!(
-                "magic number {magic:#010x} instead of {:#010x}: no IDX file of {what}",
+                "magic number {magic:#010x} instead of {:#010x}: not an IDX file of {what}",
                 0x0800 + N
             )));
         }
@@ -147,7 +147,7 @@ fn read_idx<const N: usize>(path: &Path) -> Result<([usize; N], Vec<u8>), DataEr
     }
     let pixels = sizes[1..].iter().try_fold(1usize, |product, size| product.checked_mul(*size));
     let total = pixels.filter(|pixels| *pixels <= MOST_PIXELS).and_then(|pixels| pixels.checked_mul(sizes[0]));
-    let total = total.ok_or_else(|| bad(format!("the header says {}: too large to be true", shape(&sizes))))?;
+    let total = total.ok_or_else(|| bad(format!("the header says {}: too large to be plausible", shape(&sizes))))?;
     let cut_short = |there: u64| {
         bad(format!(
             "the header says {}, so {total} bytes of values, but there {} {there} (copy or download the file again)",
@@ -160,7 +160,7 @@ fn read_idx<const N: usize>(path: &Path) -> Result<([usize; N], Vec<u8>), DataEr
         return Err(cut_short(room));
     }
     let mut values = Vec::with_capacity(total.min(1 << 26));
-    // One byte more than there should be: shows what is left over, and makes gzip check its sum.
+    // One byte more than expected: detects trailing bytes, and makes gzip verify its checksum.
     source.reader.by_ref().take(total as u64 + 1).read_to_end(&mut values).map_err(failed)?;
     match values.len() {
         there if there < total => Err(cut_short(there as u64)),

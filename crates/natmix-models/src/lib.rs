@@ -1,12 +1,12 @@
-//! All models of natmix that have data, analytic densities, and the readers of tables.
+//! Models with data, analytic densities, and readers of data files, all for the natmix engine.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`table`], [`idx`], [`npy`], [`source`], [`row_file`] | readers of CSV, IDX and NumPy files; rows that stay on disk |
 //! | [`design`] | from columns to features, and back to the user's own scale |
-//! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the models, as targets of the engine; with a table |
+//! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the regressions as targets of the engine, and together with a table |
 //! | [`densities`] | analytic densities with known answers, and their files |
-//! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | what a posterior says about rows |
+//! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | predictions and scores for rows |
 #![forbid(unsafe_code)]
 
 pub mod densities;
@@ -44,7 +44,7 @@ pub use softmax::Softmax;
 pub use study::{RegressionMemory, Study};
 pub use table::Table;
 
-/// The pages of the documentation whose examples use these models, so that they are compiled and run.
+/// Pages of the documentation whose examples use these models: included here so that they are compiled and run.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../docs/methods/ngvi.md")]

@@ -1,4 +1,4 @@
-//! Linear regression with Gaussian noise of known or unknown size.
+//! Linear regression with Gaussian noise of known or unknown standard deviation.
 //!
 //! With rows `x_r`, row weights `u_r` and the noise `sigma = e^s`, `s` being the last coordinate where it is unknown:
 //!
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! the `s` alone being the Jacobian. Everything but the empirical Fisher follows from three sums, `RSS = sum u e^2`,
-//! `X'Ue` and `X'UX`: over all rows they come from the normal equations, in a time that does not depend on the number
+//! `X'Ue` and `X'UX`: over all rows they come from the normal equations, in time independent of the number
 //! of rows. Second derivatives of the likelihood, with `prec = e^-2s`:
 //!
 //! | | b, b | b, s | s, s |
@@ -46,7 +46,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// With prior standard deviations of the coefficients (one for all, or one for each) and the noise's own, if known.
+    /// From data, prior standard deviations of the coefficients (one for all, or one per coefficient) and that of the noise, if known.
     pub fn new(data: impl Into<Dataset>, prior_sd: &[f64], noise_sd: Option<f64>) -> Result<Self, Error> {
         let data = data.into();
         let prior = Prior::new(&spread(prior_sd, data.features())?);
@@ -62,17 +62,17 @@ impl Linear {
         &self.data
     }
 
-    /// Whether sums over all rows are at hand.
+    /// Whether precomputed sums over all rows are available.
     pub(crate) fn has_equations(&self) -> bool {
         self.equations.is_some()
     }
 
-    /// The noise, if it is known.
+    /// The noise's standard deviation, if it is known.
     pub fn noise_sd(&self) -> Option<f64> {
         self.noise_sd
     }
 
-    /// Takes points apart.
+    /// Splits points into coefficients and noise.
     fn split(&self, z: Points<'_>, scratch: &mut Scratch) -> Split {
         let (d, n) = (self.data.features(), z.len());
         let (mut coefficients, mut log_sd) = (scratch.take_used(n * d), scratch.take_used(n));
@@ -85,7 +85,7 @@ impl Linear {
         Split { coefficients, log_sd, prec }
     }
 
-    /// Sums over rows at all points. An empirical Fisher is added to its request at once.
+    /// Sums over rows at all points. An empirical Fisher is added to its request directly.
     fn sums(
         &self,
         rows: Rows<'_>,
@@ -140,18 +140,18 @@ impl Linear {
     }
 }
 
-/// Points taken apart.
+/// Points split into coefficients and noise.
 struct Split {
     coefficients: Vec<f64>,
     log_sd: Vec<f64>,
     prec: Vec<f64>,
 }
 
-/// Sums over rows; what is not wanted is empty.
+/// Sums over rows; those not requested are empty.
 struct Sums {
     /// `sum u e^2` of each point.
     rss: Vec<f64>,
-    /// `X'Ue`, point after point.
+    /// `X'Ue`, point by point.
     slopes: Vec<f64>,
     /// `X'UX` or its diagonal.
     gram: Vec<f64>,
@@ -171,7 +171,7 @@ impl Fisher<'_, '_> {
         let CurvatureSums { shape, weights, sums, .. } = &mut *self.request;
         let dim = d + usize::from(self.unknown);
         let sets = weights.len() / n;
-        // Of each row and set of weights: sums of u a^2, u a b and u b^2.
+        // Per row and set of weights: sums of u a^2, u a b and u b^2.
         let mut coefficients = scratch.take_used(3 * r * sets);
         let mut terms = scratch.take_used(r * n);
         for (power, coefficients) in coefficients.chunks_exact_mut(r * sets).enumerate() {
@@ -204,7 +204,7 @@ impl Fisher<'_, '_> {
     }
 }
 
-/// Takes `factor * gram` from the part of `sum` that belongs to the first `d` coordinates.
+/// Subtracts `factor * gram` from the part of `sum` that belongs to the first `d` coordinates.
 fn subtract_coefficients(sum: &mut [f64], shape: CurvatureShape, d: usize, gram: &[f64], factor: f64) {
     let stride = match shape {
         CurvatureShape::Diag => sum.len(),
@@ -215,7 +215,7 @@ fn subtract_coefficients(sum: &mut [f64], shape: CurvatureShape, d: usize, gram:
     }
 }
 
-/// Takes from `sum` what the log noise, the coordinate after the `d` coefficients, has with them and with itself.
+/// Subtracts from `sum` the entries of the log noise, the coordinate after the `d` coefficients, with them and with itself.
 fn subtract_noise(sum: &mut [f64], shape: CurvatureShape, d: usize, crossed: &[f64], factor: f64, own: f64) {
     if shape == CurvatureShape::Full {
         for (j, x) in crossed.iter().enumerate() {
@@ -242,7 +242,7 @@ impl Target for Linear {
     }
 
     fn is_log_concave(&self) -> bool {
-        // Not jointly with the logarithm of unknown noise.
+        // Not log-concave jointly with the logarithm of unknown noise.
         self.noise_sd.is_some()
     }
 

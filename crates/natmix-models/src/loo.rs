@@ -7,16 +7,16 @@
 //! log r_is = [log p(z_s, y) - log q(z_s)] - u_i log lik_i(z_s)
 //! ```
 //!
-//! The bracket, `base_log_ratios`, corrects what `q` gets wrong; leaving it out would take `q` for the posterior. The
+//! The bracket, `base_log_ratios`, corrects the errors of `q`; without it `q` would be treated as the posterior. The
 //! ratios are smoothed for each row ([`natmix::psis`]), and with the normalised weights `w`
 //!
 //! ```text
 //! elpd_i = u_i log sum_s w_is lik_i(z_s),     elpd = sum_i elpd_i,     p_loo = sum_i (lpd_i - elpd_i)
 //! ```
 //!
-//! where `lpd_i` has the smoothed weights of the base ratios alone. A row's k-hat tells whether its contribution can be
-//! trusted, unless its weights hardly differ (an effective sample size above 98%), as those of an exact `q` and a row
-//! without influence do: the shape of their tail then says nothing. Vehtari, Gelman, Gabry (2017), *Statistics and
+//! where `lpd_i` uses the smoothed weights of the base ratios alone. A row's k-hat tells whether its contribution can be
+//! trusted, unless its weights hardly vary (an effective sample size above 98%), as for an exact `q` and a row
+//! without influence: the shape of their tail is then meaningless. Vehtari, Gelman, Gabry (2017), *Statistics and
 //! Computing* 27; with approximate posteriors, Magnusson, Andersen, Jonasson, Vehtari (2019), ICML.
 //!
 //! A table with too many rows is sampled at even spacing: sums are scaled up, and the standard error
@@ -36,22 +36,22 @@ use natmix::Error;
 use natmix::psis::{Psis, smooth, trust_threshold};
 use serde::Serialize;
 
-/// Log likelihoods, rows times draws, that [`loo`] evaluates at most: some seconds.
+/// Most log likelihoods, rows times draws, that [`loo`] should evaluate: a few seconds.
 pub const MOST_TERMS: usize = 50_000_000;
 
-/// Rows that are brought into memory at once.
+/// Rows that are loaded into memory at once.
 const ROWS_AT_ONCE: usize = 1 << 14;
 
-/// Numbers that a row leaves behind.
+/// Results per row.
 const WIDTH: usize = 4;
 
-/// Relative variance of a row's weights below which its k-hat is passed over.
-const EVEN: f64 = 0.02;
+/// Relative variance of a row's weights below which its k-hat is ignored.
+const EQUAL_WEIGHTS_VARIANCE: f64 = 0.02;
 
 /// Result of leave-one-out cross-validation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LooFigures {
-    /// Expected log predictive density of new data like these: the larger, the better.
+    /// Expected log predictive density of new data of the same size: larger is better.
     pub elpd: f64,
     /// Its standard error.
     pub se: f64,
@@ -67,16 +67,16 @@ pub struct LooFigures {
     pub k_hats: Vec<f64>,
     /// Effective sample size of each of these, out of `draws`.
     pub ess: Vec<f64>,
-    /// The largest k-hat to trust with this number of draws.
+    /// The largest k-hat that can be trusted with this number of draws.
     pub k_threshold: f64,
-    /// CoefficientDraws that were used: those with a finite base ratio.
+    /// Draws that were used: those with a finite base ratio.
     pub draws: usize,
 }
 
 impl LooFigures {
     /// Whether the contribution of the `i`-th of the rows left out can be trusted.
     pub fn trusted(&self, i: usize) -> bool {
-        self.k_hats[i] < self.k_threshold || self.draws as f64 / self.ess[i] - 1.0 <= EVEN
+        self.k_hats[i] < self.k_threshold || self.draws as f64 / self.ess[i] - 1.0 <= EQUAL_WEIGHTS_VARIANCE
     }
 
     /// Number of rows whose k-hat is too large, or could not be computed.
@@ -107,7 +107,7 @@ impl LooFigures {
     }
 }
 
-/// Leaves out the rows of `model` in turn. `draws` come from the fitted mixture, one after the other in the space that
+/// Leaves out the rows of `model` in turn. `draws` come from the fitted mixture, in sequence in the space that
 /// was fitted; `base_log_ratios` are `log p - log q` there, as [`natmix::diagnose::weigh_draws`] gives them.
 ///
 /// At most `most_terms` log likelihoods are evaluated ([`MOST_TERMS`] is a good choice), in blocks of bounded memory.
@@ -119,7 +119,7 @@ pub fn loo(model: &Regression, draws: &[f64], base_log_ratios: &[f64], most_term
     }
     let used = usable(base_log_ratios)?;
     let kept: Vec<f64> = used.iter().flat_map(|&s| &draws[s * dim..(s + 1) * dim]).copied().collect();
-    let base = Base::new(used.iter().map(|&s| base_log_ratios[s]).collect());
+    let base = BaseRatios::new(used.iter().map(|&s| base_log_ratios[s]).collect());
     let data = model.data();
     let draws = CoefficientDraws::new(model.kind(), data.features(), &kept)?;
     let left_out: Vec<usize> = spaced(data.rows(), (most_terms / used.len()).max(1)).collect();
@@ -143,7 +143,7 @@ pub fn from_matrix(log_likelihood: &[f64], base_log_ratios: &[f64]) -> Result<Lo
         return Err(Error::InvalidInput(problem));
     }
     let rows = log_likelihood.len() / draws;
-    let base = Base::new(used.iter().map(|&s| base_log_ratios[s]).collect());
+    let base = BaseRatios::new(used.iter().map(|&s| base_log_ratios[s]).collect());
     let mut of_rows = Vec::with_capacity(WIDTH * rows);
     for row in 0..rows {
         let log_lik: Vec<f64> = used.iter().map(|&s| log_likelihood[s * rows + row]).collect();
@@ -152,7 +152,7 @@ pub fn from_matrix(log_likelihood: &[f64], base_log_ratios: &[f64]) -> Result<Lo
     Ok(LooFigures::collect(&of_rows, rows, (0..rows).collect(), used.len()))
 }
 
-/// CoefficientDraws that count: where `log p` is not finite, the posterior has no mass or could not be evaluated.
+/// Draws that count: where `log p` is not finite, the posterior has no mass or could not be evaluated.
 fn usable(base_log_ratios: &[f64]) -> Result<Vec<usize>, Error> {
     let used: Vec<usize> = (0..base_log_ratios.len()).filter(|&s| base_log_ratios[s].is_finite()).collect();
     if used.is_empty() {
@@ -163,12 +163,12 @@ fn usable(base_log_ratios: &[f64]) -> Result<Vec<usize>, Error> {
 }
 
 /// `log p - log q` at the draws, and the smoothed weights that turn them into draws of the posterior.
-struct Base {
+struct BaseRatios {
     log_ratios: Vec<f64>,
     psis: Psis,
 }
 
-impl Base {
+impl BaseRatios {
     fn new(log_ratios: Vec<f64>) -> Self {
         Self { psis: smooth(&log_ratios), log_ratios }
     }
@@ -215,10 +215,10 @@ mod tests {
         assert!((loo.elpd + 9.0).abs() < 1e-12 && (loo.se - 21f64.sqrt()).abs() < 1e-12);
         assert!((loo.p_loo - 1.5).abs() < 1e-12);
         assert_eq!((loo.too_large(), &loo.pointwise[..]), (2, &[-1.0, -2.0, -6.0][..]));
-        // A k-hat that is large while all weights are alike says nothing.
+        // A large k-hat is ignored where all weights are nearly equal.
         let even = [-1.0, -0.5, 2.0, 990.0, -2.0, -1.5, 2.0, 970.0];
         assert_eq!(LooFigures::collect(&even, 2, vec![0, 1], 1000).too_large(), 1);
-        // Three rows out of twelve: four times as much, and the error of a mean of three.
+        // Three rows out of twelve: sums are scaled by four, with the error of a mean of three.
         let sampled = LooFigures::collect(&of_rows, 12, vec![0, 4, 8], 1000);
         assert!((sampled.elpd + 36.0).abs() < 1e-12 && (sampled.se - 12.0 * (7f64 / 3.0).sqrt()).abs() < 1e-12);
     }

@@ -1,4 +1,4 @@
-//! All that least squares needs of a table, `X'UX` and its like: evaluations then cost the same for any number of rows.
+//! The sums over rows that least squares needs (`X'UX` and so on): evaluations then cost the same for any number of rows.
 //!
 //! Around the least-squares solution `c`, with residuals `e = y - offset - X c`, row weights `U` and `delta = b - c`:
 //!
@@ -7,7 +7,7 @@
 //! X'U(y - off - Xb) = g - A delta
 //! ```
 //!
-//! Both hold for any `c`, so that its rounding errors do no harm; near the solution nothing cancels, as it would in
+//! Both hold for any `c`, so its rounding errors do no harm; near the solution there is no cancellation, as there is in
 //! `y'Uy - 2 b'X'Uy + b'A b`.
 
 use crate::observations::Dataset;
@@ -16,10 +16,10 @@ use natmix::family::{AnyCovariance, Gaussian};
 use natmix::matrix::{Transpose, product};
 use natmix::target::{CurvatureShape, Rows, TargetError};
 
-/// Columns up to which the equations are formed: their matrix is to stay small.
+/// Most columns for which the equations are formed, so that their matrix stays small.
 const MOST_FEATURES: usize = 512;
 /// Smallest share of a column's sum of squares that the columns before it may leave unexplained. Products of columns
-/// that are closer to collinear (a year next to an intercept) would lose too many digits.
+/// that are closer to collinear (such as a year and an intercept) would lose too many digits.
 const LEAST_PIVOT: f64 = 1e-6;
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct NormalEquations {
 }
 
 impl NormalEquations {
-    /// Nothing where they would not pay or not be accurate: more columns than rows, or columns nearly collinear.
+    /// None where they would be slower or inaccurate: more columns than rows, or nearly collinear columns.
     pub fn new(data: &Dataset) -> Result<Option<Self>, TargetError> {
         let d = data.features();
         if d > MOST_FEATURES || d > data.rows() {
@@ -50,7 +50,7 @@ impl NormalEquations {
         let scale: Vec<f64> = (0..d).map(|j| gram[j * (d + 1)].sqrt().recip()).collect();
         let halves: Vec<f64> = (0..d * d).map(|at| -0.5 * scale[at % d] * scale[at / d] * gram[at]).collect();
         let mut equations = Self { gram, centre: vec![0.0; d], gradient: vec![0.0; d], rss: 0.0, total_weight };
-        // The first pass solves, the second takes back most of the first one's rounding errors.
+        // The first pass solves, the second removes most of its rounding errors.
         for _ in 0..2 {
             equations.measure(data, &mut scratch)?;
             let right: Vec<f64> = equations.gradient.iter().zip(&scale).map(|(g, s)| g * s).collect();
@@ -82,7 +82,7 @@ impl NormalEquations {
         })
     }
 
-    /// Residual sum of squares at each of the points and, if wanted, `X'U(y - off - Xb)`.
+    /// Residual sum of squares at each of the points and, if requested, `X'U(y - off - Xb)`.
     pub fn at(&self, points: &[f64], rss: &mut [f64], mut slopes: Option<&mut [f64]>, scratch: &mut Scratch) {
         let (d, n) = (self.centre.len(), rss.len());
         let mut delta = scratch.take_used(n * d);
@@ -94,7 +94,7 @@ impl NormalEquations {
         for (i, (delta, moved)) in delta.chunks_exact(d).zip(moved.chunks_exact(d)).enumerate() {
             let change = delta.iter().zip(moved).zip(&self.gradient).map(|((delta, a), g)| delta * (a - 2.0 * g));
             let total = self.rss + change.sum::<f64>();
-            // Rounding may go below zero, which no sum of squares does; a NaN stays.
+            // Rounding can make a sum of squares negative: clamped to zero. A NaN stays.
             rss[i] = if total < 0.0 { 0.0 } else { total };
             if let Some(slopes) = &mut slopes {
                 let slopes = &mut slopes[i * d..(i + 1) * d];

@@ -23,7 +23,7 @@ use std::path::Path;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Longest header: more is damage.
+/// Longest header: a longer one means that the file is damaged.
 const MOST_HEADER: usize = 64 * 1024;
 
 /// An array of one or two dimensions.
@@ -65,7 +65,7 @@ impl Values {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -103,7 +103,7 @@ pub fn read(path: &Path) -> Result<Array, DataError> {
     decode(path, &header, &start[from..])
 }
 
-/// Reads what is in memory; `label` stands for the file in messages.
+/// Reads a file's bytes from memory; messages show `label` as the file.
 pub fn from_bytes(label: &Path, bytes: &[u8]) -> Result<Array, DataError> {
     let (header, from) = parse_header(label, bytes)?;
     decode(label, &header, &bytes[from..])
@@ -112,7 +112,7 @@ pub fn from_bytes(label: &Path, bytes: &[u8]) -> Result<Array, DataError> {
 /// Writes an array.
 ///
 /// # Panics
-/// If the shape has not one or two dimensions, or is not that of the values.
+/// If the shape does not have one or two dimensions, or does not match the number of values.
 pub fn write(out: &mut impl Write, array: &Array, order: Order) -> std::io::Result<()> {
     let shape = &array.shape;
     assert!(matches!(shape.len(), 1 | 2), "{} dimensions", shape.len());
@@ -125,7 +125,7 @@ pub fn write(out: &mut impl Write, array: &Array, order: Order) -> std::io::Resu
     }
 }
 
-/// Writes rows of doubles without a copy of them.
+/// Writes rows of doubles without copying them.
 ///
 /// # Panics
 /// If `values` does not hold `rows` times `columns` values.
@@ -159,7 +159,7 @@ fn write_values<T: Copy, const N: usize>(
     order: Order,
     bytes: fn(T) -> [u8; N],
 ) -> std::io::Result<()> {
-    // A buffer of its own: one call a value would be slow on a plain file.
+    // Buffered here: one call per value would be slow on a plain file.
     let mut buffer = Vec::with_capacity(64 * 1024);
     let columns = if order == Order::Fortran { shape.get(1).copied().unwrap_or(1) } else { 1 };
     for column in 0..columns {
@@ -177,16 +177,16 @@ fn write_values<T: Copy, const N: usize>(
 fn parse_header(file: &Path, bytes: &[u8]) -> Result<(Header, usize), DataError> {
     let bad = |problem: &str| DataError::BadFile { file: file.into(), problem: problem.into() };
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
-        return Err(bad("this is no .npy file (write it with numpy.save)"));
+        return Err(bad("this is not a .npy file (write it with numpy.save)"));
     };
     let (length, before) = match rest {
         [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([*a, *b])), 4),
         [2 | 3, _, a, b, c, d, ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, 6),
         [1..=3, ..] | [] => return Err(bad("the file is cut short (copy it again)")),
-        [version, ..] => return Err(bad(&format!("version {version} of .npy is not known (1 to 3 are)"))),
+        [version, ..] => return Err(bad(&format!("version {version} of .npy is not supported (1 to 3 are)"))),
     };
     if length > MOST_HEADER {
-        return Err(bad(&format!("a header of {length} bytes is too long to be true")));
+        return Err(bad(&format!("a header of {length} bytes is too long to be plausible")));
     }
     let text = rest.get(before..before + length).ok_or_else(|| bad("the file is cut short (copy it again)"))?;
     let header = Header::parse(text).map_err(|problem| bad(&problem))?;
@@ -206,7 +206,7 @@ fn decode(file: &Path, header: &Header, bytes: &[u8]) -> Result<Array, DataError
 fn decode_values<T, const N: usize>(header: &Header, bytes: &[u8], value: fn([u8; N]) -> T) -> Vec<T> {
     let (all, _) = bytes.as_chunks::<N>();
     match header.shape[..] {
-        // Row i of the array is every rows-th value from the i-th on.
+        // Row i of the array consists of every `rows`-th value, starting at the i-th.
         [rows, _] if header.fortran_order && !all.is_empty() => {
             (0..rows).flat_map(|row| all.iter().skip(row).step_by(rows)).map(|bytes| value(*bytes)).collect()
         }

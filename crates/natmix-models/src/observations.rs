@@ -1,7 +1,7 @@
 //! The table that a regression is fitted to: features, outcomes, offsets and row weights, checked once.
 //!
-//! Models go through it in blocks of rows, `x` (row after row) with the numbers that belong to them. A minibatch is
-//! gathered into the same form, and so are rows that are not in memory ([`Dataset`]).
+//! Models process it in blocks of rows, `x` (row by row) with outcomes, offsets and weights. A minibatch is
+//! gathered into the same form, as are rows that are not in memory ([`Dataset`]).
 //!
 //! ```
 //! use natmix_models::observations::Observations;
@@ -20,7 +20,7 @@ use natmix::Error;
 use natmix::Scratch;
 use natmix::target::{Curvature, CurvatureShape, Rows};
 
-/// What the regressions here can sum.
+/// The curvatures that all regressions here provide.
 pub(crate) const ALL_CURVATURES: &[(Curvature, CurvatureShape)] = &[
     (Curvature::Exact, CurvatureShape::Full),
     (Curvature::Exact, CurvatureShape::Diag),
@@ -30,13 +30,13 @@ pub(crate) const ALL_CURVATURES: &[(Curvature, CurvatureShape)] = &[
     (Curvature::EmpiricalFisher, CurvatureShape::Diag),
 ];
 
-/// Rows of a block: its predictors for a chunk of points stay in the cache.
+/// Rows per block, so that its predictors for a chunk of points stay in the cache.
 pub(crate) const BLOCK: usize = 256;
 
 /// Rows of features with their outcomes.
 #[derive(Clone, Debug)]
 pub struct Observations {
-    /// Row after row.
+    /// Row by row.
     design: Vec<f64>,
     features: usize,
     outcome: Vec<f64>,
@@ -46,12 +46,12 @@ pub struct Observations {
 }
 
 impl Observations {
-    /// From a design of `features` columns (row after row) and one outcome a row; all finite.
+    /// From a design of `features` columns (row by row) and one outcome per row; all finite.
     pub fn new(design: Vec<f64>, features: usize, outcome: Vec<f64>) -> Result<Self, Error> {
         let invalid = |problem: String| Err(Error::InvalidInput(problem));
         if features == 0 || outcome.is_empty() || Some(design.len()) != outcome.len().checked_mul(features) {
             return invalid(format!(
-                "a design of {} numbers is not {} rows of {features} columns (at least one each)",
+                "a design of {} numbers is not {} rows of {features} columns (at least one of each)",
                 design.len(),
                 outcome.len()
             ));
@@ -66,7 +66,7 @@ impl Observations {
         Ok(Self { design, features, outcome, offset: None, weights: None, names })
     }
 
-    /// Adds a known part to each predictor; a Poisson exposure enters as its logarithm.
+    /// Adds an offset to each linear predictor; a Poisson exposure enters as its logarithm.
     pub fn with_offset(mut self, offset: Vec<f64>) -> Result<Self, Error> {
         if offset.len() != self.rows() || offset.iter().any(|x| !x.is_finite()) {
             return Err(Error::InvalidInput(format!("offset needs {} finite numbers", self.rows())));
@@ -75,7 +75,7 @@ impl Observations {
         Ok(self)
     }
 
-    /// Counts each row's likelihood as often as its weight says.
+    /// Multiplies each row's log likelihood by its weight.
     pub fn with_weights(mut self, weights: Vec<f64>) -> Result<Self, Error> {
         if weights.len() != self.rows() || weights.iter().any(|x| !(*x >= 0.0 && x.is_finite())) {
             let problem = format!("row weights: {} finite numbers of at least 0 are needed", self.rows());
@@ -102,7 +102,7 @@ impl Observations {
     pub fn features(&self) -> usize {
         self.features
     }
-    /// The features, row after row.
+    /// The features, row by row.
     pub fn design(&self) -> &[f64] {
         &self.design
     }
@@ -110,7 +110,7 @@ impl Observations {
     pub fn outcome(&self) -> &[f64] {
         &self.outcome
     }
-    /// The known part of each predictor.
+    /// The offset of each linear predictor.
     pub fn offset(&self) -> Option<&[f64]> {
         self.offset.as_deref()
     }
@@ -126,7 +126,7 @@ impl Observations {
     /// Some rows, in the order given.
     ///
     /// # Panics
-    /// If there is no such row, or none is asked for.
+    /// If a row does not exist, or `rows` is empty.
     pub fn take(&self, rows: &[usize]) -> Observations {
         assert!(!rows.is_empty(), "a table has at least one row");
         let of = |list: &[f64]| rows.iter().map(|&row| list[row]).collect();
@@ -142,12 +142,12 @@ impl Observations {
         }
     }
 
-    /// What the likelihood of `rows` is multiplied with, so that a minibatch stands for the whole.
+    /// Factor of the log likelihood of `rows`, so that a minibatch represents all rows.
     pub fn scale(&self, rows: Rows<'_>) -> f64 {
         scale_of(self.rows(), rows)
     }
 
-    /// Hands `rows` to `each`, block by block.
+    /// Calls `each` with `rows`, block by block.
     pub fn blocks(&self, rows: Rows<'_>, scratch: &mut Scratch, mut each: impl FnMut(RowBlock<'_>, &mut Scratch)) {
         let d = self.features;
         match rows {
@@ -187,7 +187,7 @@ fn scale_of(all: usize, rows: Rows<'_>) -> f64 {
     }
 }
 
-/// Room for a block whose rows come one by one.
+/// Buffer for a block whose rows are added one by one.
 struct Gathered {
     numbers: Vec<f64>,
     features: usize,
@@ -200,7 +200,7 @@ impl Gathered {
         Self { numbers: scratch.take_used(BLOCK * (features + 3)), features, offset, weights }
     }
 
-    /// Row `at` of the block.
+    /// Writes row `at` of the block.
     fn put(&mut self, at: usize, x: &[f64], outcome: f64, offset: Option<f64>, weight: Option<f64>) {
         let d = self.features;
         self.numbers[at * d..(at + 1) * d].copy_from_slice(x);
@@ -210,7 +210,7 @@ impl Gathered {
         of_rows[2 * BLOCK + at] = weight.unwrap_or(1.0);
     }
 
-    /// The first `rows` rows.
+    /// The block of the first `rows` rows.
     fn block(&self, rows: usize) -> RowBlock<'_> {
         let (x, of_rows) = self.numbers.split_at(BLOCK * self.features);
         RowBlock {

@@ -1,4 +1,4 @@
-//! What a posterior says about new rows: averages over its draws, noise of the outcome included.
+//! Predictions for new rows: averages over draws from the posterior, including the noise of the outcome.
 //!
 //! | model | results |
 //! |---|---|
@@ -24,7 +24,7 @@ use serde::Serialize;
 /// Levels of the quantiles, with the quantiles of the standard normal.
 pub const LEVELS: [(f64, f64); 3] = [(0.05, -1.644_853_626_951_472_2), (0.5, 0.0), (0.95, 1.644_853_626_951_472_2)];
 
-/// Predictions, one entry for each row.
+/// Predictions, one entry per row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Predictions {
@@ -32,7 +32,7 @@ pub enum Predictions {
     Binary {
         /// Probability of outcome 1.
         probability: Vec<f64>,
-        /// Its standard deviation over draws: how sure the probability itself is.
+        /// Its standard deviation over draws: the uncertainty of the probability itself.
         sd: Vec<f64>,
         /// Entropy of the outcome in nats.
         entropy: Vec<f64>,
@@ -54,14 +54,14 @@ pub enum Predictions {
     Count {
         /// Mean.
         mean: Vec<f64>,
-        /// Standard deviation, the count's own scatter included.
+        /// Standard deviation, Poisson noise included.
         sd: Vec<f64>,
     },
     /// Of classes.
     Classes {
         /// Number of classes.
         classes: usize,
-        /// Probabilities of all classes, row after row.
+        /// Probabilities of all classes, row by row.
         probability: Vec<f64>,
         /// Entropy of the outcome in nats.
         entropy: Vec<f64>,
@@ -77,7 +77,7 @@ impl Predictions {
         }
     }
 
-    /// Adds further rows, which must be of the same kind.
+    /// Appends further rows, which must be of the same kind.
     pub fn append(&mut self, mut more: Self) {
         for (column, more) in self.columns_mut().into_iter().zip(more.columns_mut()) {
             column.append(more);
@@ -141,7 +141,7 @@ pub fn predict(draws: &CoefficientDraws, inputs: Inputs<'_>) -> Result<Predictio
     }
 }
 
-/// What scores need: as [`predict`], but without the quantiles of real outcomes, which take most of the time.
+/// Like [`predict`], but without the quantiles of real outcomes, which take most of the time; enough for scores.
 pub(crate) fn predict_moments(draws: &CoefficientDraws, inputs: Inputs<'_>) -> Result<Predictions, Error> {
     let RegressionKind::Linear { .. } = draws.kind() else { return predict(draws, inputs) };
     let noise = noise_variance(draws);
@@ -157,7 +157,7 @@ fn noise_variance(draws: &CoefficientDraws) -> f64 {
     draws.sigma().iter().map(|sigma| sigma * sigma).sum::<f64>() / draws.len() as f64
 }
 
-/// `N` columns of results, from a function of each row's predictors.
+/// Computes `N` columns of results, from a function of each row's predictors.
 fn columns<const N: usize>(
     draws: &CoefficientDraws,
     inputs: Inputs<'_>,
@@ -202,7 +202,7 @@ pub fn entropy_of(probabilities: &[f64]) -> f64 {
 }
 
 /// Quantile of the mixture of `N(eta_s, sigma_s^2)` with these weights, within about 1e-6 standard deviations: Newton's
-/// method, kept between the least and the largest quantile of the parts.
+/// method, bounded by the smallest and largest quantile of the components.
 pub fn quantile((level, normal): (f64, f64), eta: &[f64], sigma: &[f64], weights: &[f64], mean: f64, sd: f64) -> f64 {
     let parts = eta.iter().zip(sigma).map(|(eta, sigma)| eta + sigma * normal);
     let (mut low, mut high) =
@@ -265,7 +265,7 @@ mod tests {
             panic!()
         };
         assert!((mean[0] - 4.0).abs() < 1e-13 && (sd[0] - 8f64.sqrt()).abs() < 1e-13);
-        // Shares 1:2:3 and 1:1:1.
+        // Class probabilities 1:2:3 and 1:1:1.
         let classes = row(RegressionKind::Softmax { classes: 3 }, 1, &[2f64.ln(), 3f64.ln(), 0.0, 0.0], &[1.0], 0.0);
         let Predictions::Classes { probability, .. } = classes else { panic!() };
         for (p, sixths) in probability.iter().zip([1.5, 2.0, 2.5]) {
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn quantiles_solve_their_equation() {
-        // Two far parts: the 5% quantile is the 10% one of the lower part, N(-10, 1).
+        // Two distant components: the 5% quantile is the 10% quantile of the lower one, N(-10, 1).
         let z = [-10.0, 0.0, 10.0, 2f64.ln()];
         let mut real = row(RegressionKind::Linear { noise_sd: None }, 1, &z, &[1.0], 0.0);
         let Predictions::Real { q05, q95, .. } = &real else { panic!() };
@@ -302,7 +302,7 @@ mod tests {
         let Predictions::Real { mean, sd, q05, .. } = real else { panic!() };
         assert!((mean[0] - 1.0).abs() < 1e-12 && (sd[0] - 2.0 * 102.5f64.sqrt()).abs() < 1e-12);
         assert!((q05[0] - (1.0 + 2.0 * before)).abs() < 1e-12);
-        // One part: the normal's own quantiles.
+        // One component: the quantiles of a normal distribution.
         let Predictions::Real { q05, q50, .. } =
             row(RegressionKind::Linear { noise_sd: Some(3.0) }, 1, &[2.0], &[1.0], 0.5)
         else {

@@ -1,4 +1,4 @@
-//! One face for the built-in regressions: which model, its data, its target and what its prior says.
+//! A common interface of the built-in regressions: the kind of model, its data, its target and its prior in words.
 //!
 //! ```
 //! use natmix_models::{RegressionKind, Observations, Regression};
@@ -19,7 +19,7 @@ use natmix::Error;
 use natmix::target::Target;
 use serde::{Deserialize, Serialize};
 
-/// Names of coefficients that one line of the prior's description spells out.
+/// Most names of coefficients that one line of the prior's description lists.
 const MOST_NAMES: usize = 6;
 
 /// The built-in regressions.
@@ -30,7 +30,7 @@ pub enum RegressionKind {
     Logistic,
     /// Real outcomes, `y ~ N(eta, sigma^2)`.
     Linear {
-        /// The noise `sigma`, if it is known.
+        /// The noise's standard deviation `sigma`, if it is known.
         noise_sd: Option<f64>,
     },
     /// Counts, `y ~ Poisson(exp(eta))`.
@@ -53,7 +53,7 @@ impl RegressionKind {
         }
     }
 
-    /// Linear predictors a row.
+    /// Linear predictors per row.
     pub(crate) fn predictors(self) -> usize {
         match self {
             RegressionKind::Softmax { classes } => classes.saturating_sub(1),
@@ -104,7 +104,7 @@ enum RegressionModel {
 }
 
 impl Regression {
-    /// With the prior's standard deviations: one for all features, or one for each.
+    /// From data and the prior's standard deviations: one for all features, or one per feature.
     pub fn new(kind: RegressionKind, data: impl Into<Dataset>, prior_sd: &[f64]) -> Result<Self, Error> {
         let data = data.into();
         let prior_sd = spread(prior_sd, data.features())?;
@@ -118,7 +118,7 @@ impl Regression {
         Ok(Self { kind, model, prior_sd, prior })
     }
 
-    /// The same regression on at most `most` evenly spaced rows, each counting for all that it stands for: a posterior of about
+    /// The same regression on at most `most` evenly spaced rows, weighted to represent all rows: a posterior of about
     /// the same width, in a fraction of the time.
     pub fn sample(&self, most: usize) -> Result<Regression, Error> {
         let rows: Vec<usize> = spaced(self.data().rows(), most.max(1)).collect();
@@ -137,12 +137,12 @@ impl Regression {
         Ok(self)
     }
 
-    /// Which model.
+    /// The kind of model.
     pub fn kind(&self) -> RegressionKind {
         self.kind
     }
 
-    /// What is fitted; it names the parameters.
+    /// The target of the fit, which also names the parameters.
     pub fn target(&self) -> &dyn Target {
         match &self.model {
             RegressionModel::Glm(model) => model,
@@ -151,12 +151,12 @@ impl Regression {
         }
     }
 
-    /// Whether an evaluation over all rows costs no more than one over some: least squares with its sums at hand.
-    pub fn rows_are_free(&self) -> bool {
+    /// Whether an evaluation over all rows costs no more than one over some: least squares with precomputed sums.
+    pub fn cost_is_independent_of_rows(&self) -> bool {
         matches!(&self.model, RegressionModel::Linear(model) if model.has_equations())
     }
 
-    /// The prior, a line for each group of parameters.
+    /// The prior, one line per group of parameters.
     pub fn prior(&self) -> &[String] {
         &self.prior
     }

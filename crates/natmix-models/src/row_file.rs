@@ -1,7 +1,7 @@
-//! Tables larger than memory: rows are encoded once and kept on disk, from where a model reads them as it needs them.
+//! Tables larger than memory: rows are encoded once and stored on disk, from where a model reads them as needed.
 //!
-//! The file holds one record a row, in the numbers of this machine: features, outcome, offset and weight (the last two
-//! where the table has them). It loses its name as soon as it is open, so that nothing of it stays behind, however the
+//! The file holds one record per row, in native byte order: features, outcome, offset and weight (the last two
+//! where the table has them). It is unlinked as soon as it is open, so that nothing is left behind, however the
 //! program ends.
 //!
 //! ```
@@ -37,7 +37,7 @@ const ROWS_AT_ONCE: usize = 4096;
 #[derive(Debug)]
 struct RowFile {
     file: File,
-    /// Numbers in a record.
+    /// Numbers per record.
     width: usize,
 }
 
@@ -45,7 +45,7 @@ impl RowSource for RowFile {
     fn read(&self, first: usize, records: &mut [f64]) -> Result<(), TargetError> {
         let start = (first * self.width * size_of::<f64>()) as u64;
         read_exact_at(&self.file, bytemuck::cast_slice_mut(records), start)
-            .map_err(|source| format!("cannot read the rows that are kept on disk: {source}").into())
+            .map_err(|source| format!("cannot read the rows that are stored on disk: {source}").into())
     }
 }
 
@@ -65,8 +65,8 @@ fn read_exact_at(file: &File, mut bytes: &mut [u8], mut start: u64) -> std::io::
     Ok(())
 }
 
-/// A file in `folder` for reading and writing that no longer has a name.
-fn nameless(folder: &Path) -> std::io::Result<File> {
+/// Opens a file in `folder` for reading and writing, and unlinks it.
+fn unlinked_file(folder: &Path) -> std::io::Result<File> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let path: PathBuf = folder.join(format!(".natmix-rows-{}-{number}", std::process::id()));
@@ -76,13 +76,13 @@ fn nameless(folder: &Path) -> std::io::Result<File> {
 }
 
 impl TableFile {
-    /// Bytes that [`TableFile::store`] takes on disk, and a table in memory takes there.
+    /// Bytes that [`TableFile::store`] takes on disk; an encoded table in memory takes as many.
     pub fn encoded_bytes(&self, encoding: &Encoding) -> u64 {
         (self.rows() as u64).saturating_mul((record_width(encoding) * size_of::<f64>()) as u64)
     }
 
-    /// Encodes all rows into a nameless file in `folder`, and checks that a model of this `kind` explains the outcome; gives
-    /// the number of classes too, 1 for numbers.
+    /// Encodes all rows into an unlinked file in `folder`, and checks that the outcome suits a model of this `kind`; also
+    /// returns the number of classes, 1 for numbers.
     pub fn store(
         &self,
         encoding: &Encoding,
@@ -93,7 +93,7 @@ impl TableFile {
         let bytes = self.encoded_bytes(encoding);
         let failed = |source| DataError::NotStored { folder: folder.into(), bytes, source };
         let mut check = OutcomeCheck::new(kind, about);
-        let mut out = BufWriter::with_capacity(1 << 18, nameless(folder).map_err(failed)?);
+        let mut out = BufWriter::with_capacity(1 << 18, unlinked_file(folder).map_err(failed)?);
         let mut record = Vec::new();
         for chunk in self.chunks(ROWS_AT_ONCE)? {
             let rows = encoding.encode(chunk?)?;
@@ -129,7 +129,7 @@ fn record_width(encoding: &Encoding) -> usize {
     encoding.dim() + 1 + usize::from(offset) + usize::from(encoding.weights.is_some())
 }
 
-/// Finite numbers of the file may lie outside of all numbers once they are centred and scaled.
+/// Finite numbers of the file can overflow when they are centred and scaled.
 fn refuse_overflow(rows: &EncodedRows, encoding: &Encoding) -> Result<(), DataError> {
     let bad = |list: &[f64]| list.iter().position(|x| !x.is_finite());
     let (row, column, value) = match (bad(&rows.x), rows.offset.as_deref().and_then(bad)) {
@@ -138,7 +138,6 @@ fn refuse_overflow(rows: &EncodedRows, encoding: &Encoding) -> Result<(), DataEr
         (None, None) => return Ok(()),
     };
     let (file, place) = (rows.origin.file.clone(), rows.origin.place(row));
-    let problem =
-        "is what becomes of it when it is centred and scaled (change its unit, or use --no-standardize)".into();
+    let problem = "is its value after centring and scaling (change its unit, or use --no-standardize)".into();
     Err(DataError::BadValue { file, place, column, value, problem })
 }

@@ -1,12 +1,12 @@
-//! How good predictions are: proper scores, calibration, ranking, and the numbers behind their pictures.
+//! Quality of predictions: proper scores, calibration, ranking, and the data of their plots.
 //!
 //! | score | definition |
 //! |---|---|
 //! | `nll` | mean of `-log mean_s p(y | z_s)`, the averaged predictive |
-//! | `accuracy` | share of rows whose likeliest class is the outcome (of equals, the first) |
+//! | `accuracy` | share of rows whose likeliest class is the outcome (ties go to the first class) |
 //! | `brier` | binary: mean of `(p - y)^2`; classes: mean of `sum_c (p_c - [y = c])^2`, twice that for two classes |
 //! | `ece` | `sum_bins n_b / n |accuracy_b - confidence_b|` over 15 bins of the likeliest class's probability |
-//! | `auroc` | chance that a row with outcome 1 has the larger `p` of two, ties counting one half |
+//! | `auroc` | probability that a row with outcome 1 has a larger `p` than a row with outcome 0, ties counting one half |
 //! | `rmse` | root of the mean squared error of the predictive mean |
 //!
 //! Every row counts once.
@@ -22,25 +22,25 @@ use crate::predict::{Predictions, predict_moments};
 use natmix::Error;
 use serde::Serialize;
 
-/// Bins of calibration and of `ece`.
+/// Number of bins for calibration and `ece`.
 const BINS: usize = 15;
-/// Most points of a ROC curve.
+/// Most points in a ROC curve.
 const MOST_ROC: usize = 200;
-/// Most residuals.
+/// Most residuals in a plot.
 const MOST_RESIDUALS: usize = 500;
-/// Most rows whose probabilities are ranked against each other; of larger tables, evenly spaced ones.
+/// Most rows whose probabilities are ranked against each other; larger tables use evenly spaced rows.
 const MOST_RANKED: usize = 1 << 20;
-/// Rows that are brought into memory at once.
+/// Rows that are loaded into memory at once.
 const ROWS_AT_ONCE: usize = 1 << 14;
 
-/// Scores of predictions; those that make no sense for a model are left out.
+/// Scores of predictions; those that do not apply to a model are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RowScores {
     /// Number of rows.
     pub rows: usize,
     /// Mean negative log density of the outcomes.
     pub nll: f64,
-    /// Share of right classes.
+    /// Share of correct classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
     /// Mean squared error of probabilities.
@@ -57,12 +57,12 @@ pub struct RowScores {
     pub rmse: Option<f64>,
 }
 
-/// Scores, with the numbers behind their pictures; those that make no sense for a model are empty.
+/// Scores, with the data of their plots; those that do not apply to a model are empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scored {
     /// The scores.
     pub scores: RowScores,
-    /// Predicted probabilities of outcome 1 against what came of them, see [`calibration`].
+    /// Predicted probabilities of outcome 1 against observed frequencies, see [`calibration`].
     pub calibration: Vec<CalibrationBin>,
     /// The ROC curve, see [`roc`].
     pub roc: Vec<(f64, f64)>,
@@ -70,7 +70,7 @@ pub struct Scored {
     pub residuals: Vec<(f64, f64)>,
 }
 
-/// Predicts rows with known outcomes and scores the predictions, in blocks: memory does not grow with the table, but for
+/// Predicts rows with known outcomes and scores the predictions, in blocks: memory does not grow with the table, except for
 /// the probabilities that are ranked (those of about a million rows at most).
 pub fn score(draws: &CoefficientDraws, data: &Dataset) -> Result<Scored, Error> {
     let rows = data.rows();
@@ -100,10 +100,10 @@ pub fn score(draws: &CoefficientDraws, data: &Dataset) -> Result<Scored, Error> 
 #[derive(Default)]
 struct Tally {
     nll: f64,
-    /// Squared errors, of probabilities or of means.
+    /// Sum of squared errors of probabilities or means.
     squares: f64,
     of_means: bool,
-    /// Right classes and the bins of their confidences, where there are classes.
+    /// Number of correct classes and the bins of their confidences, where there are classes.
     right: Option<(f64, [BinSums; BINS])>,
     calibration: [BinSums; BINS],
     /// Probabilities with their outcomes.
@@ -172,7 +172,7 @@ pub fn brier(probability: &[f64], outcome: &[f64]) -> f64 {
     probability.iter().zip(outcome).map(|(p, y)| (p - y).powi(2)).sum::<f64>() / outcome.len() as f64
 }
 
-/// Mean of `sum_c (p_c - [y = c])^2`; probabilities row after row.
+/// Mean of `sum_c (p_c - [y = c])^2`; probabilities row by row.
 pub fn brier_of_classes(probability: &[f64], classes: usize, outcome: &[f64]) -> f64 {
     let of_row = |(p, y): (&[f64], &f64)| -> f64 {
         p.iter().enumerate().map(|(c, p)| (p - f64::from(u8::from(*y == c as f64))).powi(2)).sum()
@@ -180,7 +180,7 @@ pub fn brier_of_classes(probability: &[f64], classes: usize, outcome: &[f64]) ->
     probability.chunks_exact(classes).zip(outcome).map(of_row).sum::<f64>() / outcome.len() as f64
 }
 
-/// Probability of the likeliest class, and 1 where it is the outcome; nothing for outcomes without classes.
+/// Probability of the likeliest class, and 1 where it is the outcome; none for outcomes without classes.
 pub fn confidences(predictions: &Predictions, outcome: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
     let likeliest: Vec<(f64, f64)> = match predictions {
         Predictions::Binary { probability, .. } => {
@@ -199,18 +199,18 @@ pub fn confidences(predictions: &Predictions, outcome: &[f64]) -> Option<(Vec<f6
     Some((likeliest.iter().map(|(p, _)| *p).collect(), right.collect()))
 }
 
-/// Predictions of a similar size, and what came of them.
+/// Predictions of similar probability, and how often the outcome occurred.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CalibrationBin {
     /// Mean predicted probability.
     pub predicted: f64,
-    /// Share of rows in which it happened.
+    /// Observed frequency of the outcome.
     pub observed: f64,
     /// Number of rows.
     pub count: usize,
 }
 
-/// Of a bin: sum of probabilities, how often it happened, number of rows.
+/// Sums of a bin: of probabilities, of occurrences, and the number of rows.
 type BinSums = (f64, f64, usize);
 
 fn add_bins(bins: &mut [BinSums; BINS], probability: &[f64], happened: &[f64]) {
@@ -239,7 +239,7 @@ pub fn rmse(mean: &[f64], outcome: &[f64]) -> f64 {
     (mean.iter().zip(outcome).map(|(m, y)| (y - m).powi(2)).sum::<f64>() / outcome.len() as f64).sqrt()
 }
 
-/// Predicted means with residuals in predictive standard deviations, of at most 500 evenly spaced rows; nothing for
+/// Predicted means with residuals in predictive standard deviations, of at most 500 evenly spaced rows; empty for
 /// outcomes without a mean.
 pub fn residuals(predictions: &Predictions, outcome: &[f64]) -> Vec<(f64, f64)> {
     match predictions {
@@ -256,7 +256,7 @@ pub fn ece(bins: &[CalibrationBin]) -> f64 {
     bins.iter().map(gap).sum::<f64>() / bins.iter().map(|bin| bin.count as f64).sum::<f64>()
 }
 
-/// Goes through rows by falling score: at the end of each run of equal scores, how many of either outcome came up to there.
+/// Visits rows by decreasing score: after each run of equal scores, passes the numbers of outcomes 0 and 1 so far to `step`.
 fn rank(score: &[f64], outcome: &[f64], mut step: impl FnMut((f64, f64))) {
     let mut order: Vec<u32> = (0..score.len() as u32).collect();
     order.sort_unstable_by(|&i, &j| score[j as usize].total_cmp(&score[i as usize]));
@@ -269,14 +269,14 @@ fn rank(score: &[f64], outcome: &[f64], mut step: impl FnMut((f64, f64))) {
     }
 }
 
-/// How many outcomes are 0 and 1; nothing unless both occur.
+/// How many outcomes are 0 and 1; none unless both occur.
 fn both_outcomes(outcome: &[f64]) -> Option<(f64, f64)> {
     let positive: f64 = outcome.iter().sum();
     let negative = outcome.len() as f64 - positive;
     (negative > 0.0 && positive > 0.0).then_some((negative, positive))
 }
 
-/// Area under the ROC curve of outcomes 0 and 1; nothing unless both occur.
+/// Area under the ROC curve of outcomes 0 and 1; none unless both occur.
 pub fn auroc(score: &[f64], outcome: &[f64]) -> Option<f64> {
     let (negative, positive) = both_outcomes(outcome)?;
     let (mut area, mut before) = (0.0, (0.0, 0.0));
@@ -288,7 +288,7 @@ pub fn auroc(score: &[f64], outcome: &[f64]) -> Option<f64> {
     Some(area / (negative * positive))
 }
 
-/// Share of outcomes 0 above the score that a share `found` of the outcomes 1 reaches; nothing unless both occur.
+/// False positive rate at the threshold with true positive rate `found`; none unless both outcomes occur.
 pub fn fpr_at(score: &[f64], outcome: &[f64], found: f64) -> Option<f64> {
     let (negative, positive) = both_outcomes(outcome)?;
     let mut first = None;
@@ -300,11 +300,11 @@ pub fn fpr_at(score: &[f64], outcome: &[f64], found: f64) -> Option<f64> {
     first.map(|n| n / negative)
 }
 
-/// The ROC curve from (0, 0) to (1, 1): false and true positive rates, at most 200 points, evenly spread along it.
+/// The ROC curve from (0, 0) to (1, 1): false and true positive rates, at most 200 points, evenly spaced along it.
 /// Empty unless both outcomes occur.
 pub fn roc(score: &[f64], outcome: &[f64]) -> Vec<(f64, f64)> {
     let Some((negative, positive)) = both_outcomes(outcome) else { return Vec::new() };
-    // The way along the curve, |dx| + |dy|, is 2 in all; one point for each part of it, and the end.
+    // The length of the curve, |dx| + |dy|, is 2; one point for each of equal parts, and the end.
     let part = |point: &(f64, f64)| ((point.0 + point.1) / 2.0 * (MOST_ROC - 1) as f64) as usize;
     let (mut whole, mut thinned) = (vec![(0.0, 0.0)], vec![(0.0, 0.0)]);
     rank(score, outcome, |(n, p)| {
@@ -324,7 +324,7 @@ pub fn roc(score: &[f64], outcome: &[f64]) -> Vec<(f64, f64)> {
     thinned
 }
 
-/// Evenly spaced rows, at most `most` of `rows`.
+/// Evenly spaced rows, at most `most` out of `rows`.
 pub(crate) fn spaced(rows: usize, most: usize) -> impl Iterator<Item = usize> {
     let count = rows.min(most);
     (0..count).map(move |i| (i as u128 * rows as u128 / count as u128) as usize)

@@ -1,13 +1,13 @@
 //! Softmax regression: an outcome with several classes, the first being the reference.
 //!
-//! Class `c = 1 .. C-1` has coefficients `b_c`, one after the other in a point, and predictor
-//! `eta_c = x'b_c + offset`; class 0 has predictor 0. An offset is known log odds of every other class against it.
+//! Class `c = 1 .. C-1` has coefficients `b_c`, in sequence in a point, and linear predictor
+//! `eta_c = x'b_c + offset`; class 0 has predictor 0. An offset is a known part of the log odds of every other class against class 0.
 //!
 //! ```text
 //! log p(b) = sum log N(b_cj; 0, prior_sd_j^2) + sum_r u_r (eta_{y_r} - log(1 + sum_c exp eta_c))
 //! ```
 //!
-//! The Hessian has blocks `-X' diag(u p_c ([c = c'] - p_c')) X`; the likelihood is canonical, so that the Gauss-Newton
+//! The Hessian has blocks `-X' diag(u p_c ([c = c'] - p_c')) X`; the link is canonical, so the Gauss-Newton
 //! matrix is the same. In the empirical Fisher the row's number is `u ([y = c] - p_c)([y = c'] - p_c')`.
 //!
 //! ```
@@ -21,7 +21,7 @@
 use crate::observations::{ALL_CURVATURES, Dataset, RowBlock};
 use crate::prior::{Prior, spread};
 use crate::regression::RegressionKind;
-use natmix::matrix::{Transpose, product, symmetrise};
+use natmix::matrix::{Transpose, product};
 use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 
@@ -35,7 +35,7 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    /// With outcomes `0, 1, ..., classes - 1` and prior standard deviations: one for all features, or one for each.
+    /// From outcomes `0, 1, ..., classes - 1` and prior standard deviations: one for all features, or one per feature.
     pub fn new(data: impl Into<Dataset>, classes: usize, prior_sd: &[f64]) -> Result<Self, Error> {
         let data = data.into();
         if classes < 2 {
@@ -98,12 +98,12 @@ impl Softmax {
     }
 }
 
-/// One if outcome `y` is the class with the coefficients `other`, which is class `other + 1`.
+/// One if outcome `y` is class `other + 1`, whose coefficients have index `other`.
 fn is_class(y: f64, other: usize) -> f64 {
     f64::from(u8::from(y == (other + 1) as f64))
 }
 
-/// Log likelihood of one point over a block of rows; turns predictors, class after class, into probabilities.
+/// Log likelihood of one point over a block of rows; replaces predictors, class by class, by probabilities.
 fn shares_of(shares: &mut [f64], block: RowBlock<'_>, most: &mut [f64], total: &mut [f64]) -> f64 {
     let r = block.rows();
     most.fill(0.0);
@@ -130,7 +130,7 @@ fn shares_of(shares: &mut [f64], block: RowBlock<'_>, most: &mut [f64], total: &
     value
 }
 
-/// Adds the curvature of a block of rows, pair of classes after pair.
+/// Adds the curvature of a block of rows, for each pair of classes.
 fn add_curvature(
     request: &mut CurvatureSums<'_>,
     block: RowBlock<'_>,
@@ -209,20 +209,10 @@ impl Target for Softmax {
         self.class_names[1..].iter().flat_map(|class| -> Vec<String> { of_class(class) }).collect()
     }
 
-    fn eval(
-        &self,
-        rows: Rows<'_>,
-        z: Points<'_>,
-        mut out: EvalOut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<(), TargetError> {
-        self.prior.start(z, &mut out);
-        let scale = self.data.scale(rows);
-        self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch))?;
-        if let Some(curv) = out.curv.filter(|curv| curv.shape == CurvatureShape::Full) {
-            let dim = self.dim();
-            curv.sums.chunks_exact_mut(dim * dim).for_each(|sum| symmetrise(sum, dim));
-        }
-        Ok(())
+    fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+        self.prior.with_likelihood(z, out, |out| {
+            let scale = self.data.scale(rows);
+            self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, out, scratch))
+        })
     }
 }

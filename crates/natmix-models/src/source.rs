@@ -1,4 +1,4 @@
-//! Opens a file that may be compressed: gzip is known by its first bytes, whatever the name says.
+//! Opens a file that may be compressed: gzip is recognised by its first bytes, whatever the file name.
 
 use crate::error::DataError;
 use flate2::read::MultiGzDecoder;
@@ -6,13 +6,13 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
-/// A file open for reading, decompressed on the way.
+/// A file open for reading, decompressed on the fly.
 pub struct DataSource {
     /// The bytes, decompressed.
     pub reader: Box<dyn Read + Send>,
     /// Whether the file is gzip.
     pub compressed: bool,
-    /// Bytes on disk; none for pipes, which cannot be measured nor read twice.
+    /// Bytes on disk; none for pipes, which have no known size and cannot be read twice.
     pub size: Option<u64>,
 }
 
@@ -41,14 +41,14 @@ impl DataSource {
         Ok(DataSource { reader, compressed, size: about.is_file().then_some(about.len()) })
     }
 
-    /// The most bytes that can come out: deflate packs no more than 1032 bytes into one.
+    /// Upper bound of the decompressed size: deflate compresses by a factor of at most 1032.
     pub fn most_bytes(&self) -> u64 {
         let factor = if self.compressed { 1032 } else { 1 };
         self.size.map_or(u64::MAX, |size| size.saturating_mul(factor))
     }
 }
 
-/// An error while reading, in words that fit where it came from.
+/// The error for a failed read; for compressed files it says that the data is damaged.
 pub fn read_error(file: &Path, compressed: bool, source: std::io::Error) -> DataError {
     use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     if compressed && matches!(source.kind(), InvalidData | InvalidInput | UnexpectedEof) {

@@ -1,7 +1,7 @@
-//! A table and a regression of one of its columns: what command line and Python both fit.
+//! A table with a regression of one of its columns, as fitted by the command line and Python.
 //!
-//! The posterior lives on the scale that is fitted (features centred and scaled, unless told otherwise); as a target a study
-//! reports its parameters on the user's own, and its density is that of the outcome as given.
+//! The posterior is on the scale of the fit (features centred and scaled by default); as a target a study
+//! reports its parameters on the user's own scale, and its density is that of the outcome as given.
 //!
 //! ```
 //! use natmix::target::Target;
@@ -23,25 +23,25 @@ use natmix::{Error, Scratch};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Times the prior's standard deviation that the intercept gets.
+/// Prior standard deviation of the intercept, as a multiple of that of the other coefficients.
 const INTERCEPT_PRIOR: f64 = 10.0;
 
 /// A regression with its data; a target whose parameters are on the user's own scale.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// The model.
+    /// The regression, or a problem with it.
     pub regression: Regression,
-    /// How columns became features, to be remembered for predictions.
+    /// How columns became features, to be stored for predictions.
     pub memory: RegressionMemory,
-    /// What was odd about the data, but no error.
+    /// Warnings about the data.
     pub warnings: Vec<String>,
     log_scale: f64,
 }
 
-/// What a posterior must remember to predict.
+/// What must be stored with a posterior for predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegressionMemory {
-    /// Which regression.
+    /// The kind of regression.
     pub kind: RegressionKind,
     /// How columns became features.
     pub encoding: Encoding,
@@ -60,14 +60,14 @@ impl RegressionMemory {
     }
 }
 
-/// Why a table and a regression do not go together.
+/// Why a regression cannot be fitted to a table.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StudyError {
-    /// The table.
+    /// A problem with the table.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The model.
+    /// The regression, or a problem with it.
     #[error(transparent)]
     Model(#[from] Error),
 }
@@ -96,7 +96,7 @@ impl Study {
         Self::of_data(observations.into(), kind, encoding, warnings, prior_sd)
     }
 
-    /// The same for a table that stays on disk: its rows are encoded into a nameless file in `folder`.
+    /// The same for a table that stays on disk: its rows are encoded into an unlinked file in `folder`.
     pub fn stored(
         file: &TableFile,
         folder: &Path,
@@ -129,7 +129,7 @@ impl Study {
         Ok(Self { regression, memory: RegressionMemory { kind, encoding }, warnings, log_scale })
     }
 
-    /// What the log density of all outcomes as given has beside that of the outcomes as fitted.
+    /// Difference between the log density of the outcomes as given and that of the outcomes as fitted.
     pub fn log_scale(&self) -> f64 {
         self.log_scale
     }
@@ -141,7 +141,7 @@ fn total_weight(data: &Dataset) -> Result<f64, Error> {
     Ok(total)
 }
 
-/// Outcomes with unknown noise are standardised too, if anything is.
+/// Outcomes with unknown noise are standardised if the features are.
 fn with_outcome(options: &DesignOptions, outcome: OutcomeKind, noise_sd: Option<f64>) -> DesignOptions {
     let standardize_outcome = options.standardize && outcome == OutcomeKind::Linear && noise_sd.is_none();
     DesignOptions { standardize_outcome, ..options.clone() }
@@ -187,7 +187,7 @@ impl Target for Study {
 mod tests {
     use super::*;
 
-    /// Outcomes ten times as large have a density that is `10^-n` of it, at the same coefficients on the fitted scale.
+    /// Outcomes ten times as large have a density `10^-n` times as large, at the same coefficients on the scale of the fit.
     #[test]
     fn the_density_is_that_of_the_outcome_as_given() {
         let log_p = |factor: f64, shift: f64| {

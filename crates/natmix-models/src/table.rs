@@ -1,13 +1,13 @@
 //! Tables of numbers from CSV files, plain or gzip.
 //!
 //! A file has a header with the names of the columns. Fields may be quoted (with commas, doubled quotes and line ends inside),
-//! lines may end in LF or CRLF, a byte order mark and blank lines at the end are ignored. Columns hold finite numbers, but for
-//! those named categorical: these hold any text, and their value in the table is the index of the level, levels sorted (by size
-//! if all of them are numbers, else by text). Missing values (nothing, `NA`, `N/A`, `NaN`, `null`, `?`, in any case) are counted
+//! lines may end in LF or CRLF; a byte order mark and blank lines at the end are ignored. Columns hold finite numbers, except for
+//! categorical ones: these hold any text, and their value in the table is the index of the level, with levels sorted (by size
+//! if all of them are numbers, else by text). Missing values (empty fields, `NA`, `N/A`, `NaN`, `null`, `?`, in any case) are counted
 //! and are an error.
 //!
-//! A table takes the memory of its values and a fixed buffer: a plain file's lines are counted before it is read, other
-//! streams make the table grow by an eighth at a time. For a file that does not fit at all see [`TableFile`].
+//! A table takes the memory of its values and a fixed buffer: the lines of a plain file are counted before it is read; for other
+//! streams the table grows by an eighth at a time. For files larger than memory see [`TableFile`].
 //!
 //! ```
 //! use natmix_models::table::Table;
@@ -37,9 +37,9 @@ use std::path::{Path, PathBuf};
 /// Where rows came from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The file, or a label for rows that never were in one.
+    /// The file, or a label for rows that did not come from a file.
     pub file: PathBuf,
-    /// Rows of the file before the first one: not 0 in pieces of a file.
+    /// Rows of the file before the first one here: not 0 in later blocks of a file.
     pub rows_before: u64,
     /// Whether row r of the file starts at line r + 1, so that messages can name the line.
     pub lines_known: bool,
@@ -51,7 +51,7 @@ impl Origin {
         Origin { file: label.into(), rows_before: 0, lines_known: false }
     }
 
-    /// Where row `row`, counted from 0 and from the first one here, stands.
+    /// Position of row `row`, counted from 0 at the first row here.
     pub fn place(&self, row: usize) -> Place {
         let row = self.rows_before + row as u64 + 1;
         Place { row, line: self.lines_known.then_some(row + 1) }
@@ -80,8 +80,8 @@ impl Table {
         read_with(path, |names| kinds(path, names, categorical))
     }
 
-    /// Reads only the columns that are in `wanted`, which says whether each is categorical. What is not wanted is not even
-    /// looked at; what is wanted but not there is left out.
+    /// Reads only the columns that are in `wanted`, which says whether each is categorical. Other columns
+    /// are skipped without being parsed; wanted columns that are missing are left out.
     pub(crate) fn read_columns(path: &Path, wanted: &HashMap<&str, bool>) -> Result<(Table, Vec<String>), DataError> {
         let mut ignored = Vec::new();
         let table = read_with(path, |names| {
@@ -98,7 +98,7 @@ impl Table {
         Ok((table, ignored))
     }
 
-    /// A table from values in memory; `label` stands for the file in messages.
+    /// A table from values in memory; messages show `label` as the file.
     ///
     /// Numbers must be finite, names different and not empty, and the values must fill whole rows.
     pub fn from_values(label: &str, names: Vec<String>, values: Vec<f64>) -> Result<Table, DataError> {
@@ -129,13 +129,13 @@ impl Table {
         self.names.iter().position(|other| other == name)
     }
 
-    /// The values of a column, from the first row on.
+    /// The values of a column, row by row.
     pub fn column(&self, position: usize) -> impl Iterator<Item = f64> {
         self.values.iter().skip(position).step_by(self.names.len()).copied()
     }
 }
 
-/// What becomes of each column when those named are categorical and the others numbers.
+/// The kind of each column, where those named are categorical and the others numbers.
 fn kinds(file: &Path, names: &[String], categorical: &[String]) -> Result<Vec<ColumnKind>, DataError> {
     if let Some(unknown) = categorical.iter().find(|name| !names.contains(name)) {
         return Err(DataError::UnknownColumn {
@@ -160,7 +160,7 @@ where
     let width = reader.width();
     let mut values = Vec::new();
     if let Some(size) = size {
-        // A row has at least a byte and a separator for each field, whatever the number of lines: blank lines are cheap to write.
+        // A row has at least one byte and one separator per field, which also limits the memory for files of blank lines.
         let most = size.saturating_add(1) / (2 * reader.file_columns() as u64);
         let rows = count_lines(path)?.min(most);
         reserve(path, &mut values, (rows as usize).saturating_mul(width))?;
@@ -184,17 +184,17 @@ where
         values.iter_mut().skip(column).step_by(width).for_each(|value| *value = place[*value as usize]);
         levels.insert(column, names);
     }
-    let origin = Origin { file: path.into(), rows_before: 0, lines_known: reader.one_line_a_row() };
+    let origin = Origin { file: path.into(), rows_before: 0, lines_known: reader.one_line_per_row() };
     Ok(Table { origin, names: reader.names(), rows: reader.rows() as usize, values, levels })
 }
 
-/// Makes room for exactly so many more values: the doubling of `Vec` could take half as much again as the table needs.
+/// Reserves room for exactly this many more values: doubling, as `Vec` does, could waste half of the memory.
 pub(crate) fn reserve(file: &Path, values: &mut Vec<f64>, more: usize) -> Result<(), DataError> {
     let failed = |_| DataError::OutOfMemory { file: file.into(), bytes: 8 * more as u64 };
     values.try_reserve_exact(more).map_err(failed)
 }
 
-/// An upper bound for the number of rows: every line but the header, also if quoted text spans lines.
+/// An upper bound of the number of rows: all lines but the header, even if quoted text spans lines.
 fn count_lines(path: &Path) -> Result<u64, DataError> {
     let mut source = DataSource::open(path)?;
     let mut block = vec![0; 256 * 1024];

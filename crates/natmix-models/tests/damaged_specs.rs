@@ -1,6 +1,6 @@
-//! Descriptions of densities that are damaged at random: refused with a message, or a density that can be evaluated.
+//! Randomly damaged density specifications: refused with a message, or a density that can be evaluated.
 //!
-//! The fuzz target `read_spec` does the same without end; this one has a fixed seed.
+//! The fuzz target `read_spec` does the same without a limit; this test has a fixed seed.
 
 use natmix::target::log_p_at;
 use natmix_models::densities::Spec;
@@ -13,7 +13,7 @@ const SPECS: [&str; 6] = [
     r#"{"kind": "double_banana", "dim": 2, "observed": 2.3, "noise_variance": 0.09, "init": {"mean": 0.0, "sd": 1.0}}"#,
     r#"{"kind": "planar_robot", "dim": 3, "prior_sd": [0.2, 0.2, 1], "goals": [[1, 1], [0, 2]], "goal_sd": 0.1, "combine": "max", "init": {"mean": 0.0, "sd": 1.0}}"#,
 ];
-/// What numbers, brackets and names may be replaced by.
+/// Replacements for numbers, brackets and names.
 const PIECES: [&str; 16] = [
     "0",
     "-1",
@@ -33,7 +33,7 @@ const PIECES: [&str; 16] = [
     "dim",
 ];
 
-/// Reproducible choices.
+/// Pseudo-random choices from a fixed seed.
 struct Choice(u64);
 
 impl Choice {
@@ -42,7 +42,7 @@ impl Choice {
         ((self.0 >> 33) as usize) % end.max(1)
     }
 
-    /// Replaces a word of the text, or takes some of it away.
+    /// Replaces, inserts or removes words of the text.
     fn damage(&mut self, text: &str) -> String {
         let mut words: Vec<&str> = text.split_inclusive(&[' ', '[', ']', ',', ':', '{', '}'][..]).collect();
         for _ in 0..=self.below(2) {

@@ -1,8 +1,8 @@
-//! The derivatives of every target that comes with the crate, and of every described one in `NATMIX_DATA/targets`.
+//! The derivatives of every target in the crates, and of every density specification in `NATMIX_DATA/targets`.
 //!
 //! `check_target` compares gradients with extrapolated differences of values (relative error 1e-6) and Hessians with
 //! differences of gradients (1e-5), batches with single points, and minibatches with the whole. Where values are large
-//! against their slopes the differences lose digits, and the tolerance is loosened where said.
+//! compared with their slopes the differences lose digits, so some targets are checked in a smaller region.
 
 #[path = "../../natmix/tests/common/mod.rs"]
 mod common;
@@ -25,7 +25,7 @@ fn check(name: &str, target: &dyn Target, options: &CheckOptions) {
     println!("{name}:\n{report}");
     assert!(report.passed(), "{name}:\n{report}");
     assert_eq!(report.not_finite, 0, "{name}:\n{report}");
-    // Values, the gradient, and a comparison or two for each curvature.
+    // Values, the gradient, and one or two comparisons per curvature.
     let curvatures = target.curvatures().iter().map(|(kind, _)| if *kind == Curvature::Exact { 2 } else { 1 });
     let expected = 1 + usize::from(target.has_gradient()) + curvatures.sum::<usize>();
     assert!(report.checks.len() >= expected, "{name}: {} checks of {expected}", report.checks.len());
@@ -88,7 +88,7 @@ fn mixtures() {
 
 #[test]
 fn generalised_linear_models() {
-    // More rows than one block, and a last block that is not whole.
+    // More rows than one block, and an incomplete last block.
     for (rows, d) in [(1, 1), (7, 2), (300, 3), (520, 30)] {
         let design: Vec<f64> = (0..rows * d).map(wave).collect();
         for likelihood in [Likelihood::Gaussian { sd: 0.7 }, Likelihood::Bernoulli, Likelihood::Poisson] {
@@ -107,10 +107,10 @@ fn generalised_linear_models() {
     }
 }
 
-/// A hierarchical model, uncentred: a mean, a log scale and three effects.
-struct EightSchools;
+/// A hierarchical model in non-centred form: a mean, a log scale and three effects.
+struct ThreeSchools;
 
-impl Density for EightSchools {
+impl Density for ThreeSchools {
     fn dim(&self) -> usize {
         5
     }
@@ -127,7 +127,7 @@ impl Density for EightSchools {
 
 #[test]
 fn automatic_derivatives() {
-    check("three schools", &AutoDiff(EightSchools), &around(0.0, 1.0));
+    check("three schools", &AutoDiff(ThreeSchools), &around(0.0, 1.0));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn constrained_targets() {
         ("simplex", Constraint::Simplex, 4),
         ("ordered", Constraint::Ordered, 3),
     ];
-    // Smooth everywhere, so that only the maps are on trial; with exact Hessian, with gradients only, with values only.
+    // The density is smooth everywhere, so that only the transforms are tested; with exact Hessian and with values only.
     for (name, constraint, size) in constraints {
         let full = common::mixture(size, 2, 1.0, size);
         let target = Transformed::new(&full, vec![block(name, size, constraint)]).unwrap();
@@ -172,7 +172,7 @@ fn constrained_targets() {
     check("all constraints at once", &target, &around(0.0, 0.5));
 }
 
-/// A target of which only the diagonal curvature is checked: the full one by differences takes `4 d^2` gradients a point.
+/// A target of which only the diagonal curvature is checked: a full one by differences takes `4 d^2` gradients per point.
 struct DiagonalOnly<'a>(&'a dyn Target);
 
 impl Target for DiagonalOnly<'_> {
@@ -188,12 +188,12 @@ impl Target for DiagonalOnly<'_> {
 }
 
 #[test]
-fn described_targets() {
+fn targets_from_specifications() {
     let Some(folder) = common::data("targets") else { return };
     let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     files.sort();
-    assert!(files.len() >= 10, "only {} descriptions in {}", files.len(), folder.display());
+    assert!(files.len() >= 10, "only {} specifications in {}", files.len(), folder.display());
     for path in files {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let spec = Spec::from_json(&std::fs::read_to_string(&path).unwrap()).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -202,7 +202,7 @@ fn described_targets() {
         let options = match spec.kind {
             _ if d > 50 => CheckOptions { points: 1, ..around(0.0, 1.0) },
             DensityKind::Funnel { .. } | DensityKind::DoubleBanana { .. } => around(0.0, 0.7),
-            // Goals of width 0.01 bend the density within steps of 1e-3.
+            // With goals of width 0.01 the density varies within steps of 1e-3.
             DensityKind::PlanarRobot { .. } => around(0.0, 0.05),
             _ => around(0.0, 3.0),
         };

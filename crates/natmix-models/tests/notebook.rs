@@ -1,4 +1,4 @@
-//! One-dimensional targets whose posterior is a mixture of two Gaussians, and known.
+//! One-dimensional targets whose posterior is a known mixture of two Gaussians.
 
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
@@ -17,12 +17,12 @@ fn posterior(target: &PriorTimesMixture) -> Mixture {
     mixture(&weights, &means, &sds)
 }
 
-/// `KL(q || p)` by the trapezoidal rule: 33 points in the smallest standard deviation that occurs, 0.2.
+/// `KL(q || p)` by the trapezoidal rule: 33 points per smallest standard deviation, 0.2.
 fn kl(q: &Mixture, p: &Mixture) -> f64 {
     const STEP: f64 = 0.006;
     let grid: Vec<f64> = (-2500..=2500).map(|i| STEP * f64::from(i)).collect();
     let densities = q.log_density(&grid).into_iter().zip(p.log_density(&grid));
-    // Where q underflows its share does too.
+    // Where q underflows, so does its contribution.
     STEP * densities.filter(|(q, _)| *q > -700.0).map(|(q, p)| q.exp() * (q - p)).sum::<f64>()
 }
 
@@ -32,7 +32,7 @@ fn quadrature_agrees_with_the_formula_for_gaussians() {
     assert!((kl(&q, &p) - q.components()[0].kl(&p.components()[0])).abs() < 1e-10);
 }
 
-/// Settings of the notebook: 200 steps of rate 0.1 with 10 draws a component, weight rate 0.01; the target's own Hessian.
+/// Settings of the notebook: 200 steps of rate 0.1 with 10 draws per component, weight rate 0.01, exact Hessians.
 fn notebook_settings(seed: u64, draws: Plan) -> Config {
     Config {
         covariance: CovarianceKind::Diag,
@@ -59,7 +59,7 @@ fn notebook_settings(seed: u64, draws: Plan) -> Config {
 #[test]
 fn the_corrected_rule_finds_both_narrow_modes_on_95_of_100_seeds() {
     // Both components start left of most of the mass, and a run fails if both end in one mode (KL 0.38 or 1.15): that is
-    // decided by the noise of the first few steps, so plans with less of it succeed more often.
+    // decided by the noise of the first few steps, so draws with less noise succeed more often.
     let target = PriorTimesMixture::two_narrow();
     let exact = posterior(&target);
     let start = mixture(&[0.5, 0.5], &[vec![-2.0], vec![2.0]], &[vec![0.9], vec![0.7]]);
@@ -83,7 +83,7 @@ fn the_corrected_rule_finds_both_narrow_modes_on_95_of_100_seeds() {
 fn two_wide_modes_are_found_exactly_at_defaults() {
     // The target is a mixture of two Gaussians, so -ELBO reaches -log Z = 3.2456 up to the 0.01 nats at which runs
     // stop. Such a gap would allow weights to be off by 0.07, from (dw)^2 / (2 w (1 - w)) = 0.01; half of it is
-    // granted to mixture draws, whose noise fades slowly. The trust region's steps of component draws end at the
+    // allowed for mixture draws, whose noise fades slowly. Component draws, with their trust region, converge to the
     // optimum.
     let target = PriorTimesMixture::two_wide();
     for (method, weight_limit, elbo_limit) in

@@ -1,13 +1,13 @@
-//! An epoch of 784-400-400-10 on 60,000 rows, batch 128, one draw, against the floor of its matrix products.
+//! An epoch of 784-400-400-10 on 60,000 rows, batch 128, one draw, compared with the time of its matrix products alone.
 //!
-//! `cargo bench -p natmix-models --bench network [-- STEPS]`: data are random, times do not depend on them. The floor is what 8
-//! operations a row and weight take at the rate that the same products reach here, alone, on all threads. Floor and steps are measured
-//! in turns, because other programs and the clock of the processor change the rate within seconds. Wall time counts with its median
-//! over turns; CPU time of the process, which means something on a machine that others use too, with its sum. The benchmark fails where
+//! `cargo bench -p natmix-nets --bench network [-- STEPS]`: data are random, times do not depend on them. The floor is the time of 8
+//! operations per row and weight at the rate that the same products reach alone, on all threads. Floor and steps are measured
+//! alternately, because other programs and the clock of the processor change the rate within seconds. Wall time is the median
+//! over turns; CPU time of the process, which is meaningful on a shared machine too, is the sum. The benchmark fails if
 //! an epoch takes more than floor / 0.6 by CPU time.
 
 use natmix::matrix::{Transpose, product, product_bt};
-use natmix_nets::train::{Doing, TrainConfig, Trainer, with_threads};
+use natmix_nets::train::{TrainConfig, Trainer, TrainingWork, with_threads};
 use natmix_nets::{Activation, Examples, Network, NetworkLikelihood};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -15,11 +15,11 @@ use std::time::Instant;
 const ROWS: usize = 60_000;
 const BATCH: usize = 128;
 const TURNS: usize = 9;
-/// Least share of the floor in an epoch.
+/// Smallest acceptable ratio of the floor to an epoch.
 const LEAST: f64 = 0.6;
 
 fn main() -> ExitCode {
-    // In a pool from the beginning, as the command line does it: handing each step over to another thread costs more.
+    // In one thread pool from the beginning, as on the command line: handing over each step to another thread costs more.
     with_threads(rayon::current_num_threads(), run).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn run() -> ExitCode {
         bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (bits >> 8) as f32 / 16_777_216.0
     };
-    // Fewer rows than an epoch has, visited more often: the same steps, less memory.
+    // Fewer rows, visited more often: the same steps with less memory.
     let rows = 6_000;
     let x: Vec<f32> = (0..rows * 784).map(|_| number()).collect();
     let y = (0..rows).map(|_| (10.0 * number()).floor()).collect();
@@ -46,27 +46,27 @@ fn run() -> ExitCode {
     if enough == [true, true] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints what an epoch takes, and of what; returns whether it is within its bound.
+/// Prints the time of an epoch and its parts; returns whether it is within the bound.
 fn measure(mut trainer: Trainer<'_>, network: &Network, components: usize, steps: usize) -> bool {
     let step = |trainer: &mut Trainer<'_>, steps: usize| {
         for _ in 0..steps {
             trainer.step().unwrap();
         }
     };
-    // As many products as the steps need, on all threads together.
+    // As many products as the steps need, over all threads.
     let threads = rayon::current_num_threads();
     let repeats = (steps * components).div_ceil(threads);
     let share = (steps * components) as f64 / (repeats * threads) as f64;
     step(&mut trainer, 2);
     products(network, 2);
-    let before = Doing::ALL.map(|(doing, _)| trainer.spent(doing));
+    let before = TrainingWork::ALL.map(|(kind, _)| trainer.seconds(kind));
     let (mut floor, mut epoch) = (Times::default(), Times::default());
     for _ in 0..TURNS {
         floor.add(|| products(network, repeats));
         epoch.add(|| step(&mut trainer, steps));
     }
-    let steps_an_epoch = ROWS as f64 / BATCH as f64;
-    let scale = steps_an_epoch / steps as f64;
+    let steps_per_epoch = ROWS as f64 / BATCH as f64;
+    let scale = steps_per_epoch / steps as f64;
     let (floor_wall, epoch_wall) = (floor.median() * share * scale, epoch.median() * scale);
     let operations = |l: usize| if l == 0 { 6 } else { 8 };
     let weights = |each: &dyn Fn(usize) -> usize| -> usize {
@@ -75,28 +75,28 @@ fn measure(mut trainer: Trainer<'_>, network: &Network, components: usize, steps
     let rate = (weights(&|_| 8) * ROWS * components) as f64 / floor_wall / 1e9;
     println!("\nK = {components}");
     println!(
-        "  wall: {epoch_wall:.2} s an epoch, floor {floor_wall:.2} s at {rate:.0} GFLOP/s: fraction {:.2}",
+        "  wall: {epoch_wall:.2} s per epoch, floor {floor_wall:.2} s at {rate:.0} GFLOP/s: fraction {:.2}",
         floor_wall / epoch_wall
     );
     let fraction = match (floor.cpu, epoch.cpu) {
         (Some(floor), Some(epoch)) => {
             let scale = scale / TURNS as f64;
             let (floor, epoch) = (floor * share * scale, epoch * scale);
-            println!("  CPU:  {epoch:.2} s an epoch, floor {floor:.2} s: fraction {:.2}", floor / epoch);
+            println!("  CPU:  {epoch:.2} s per epoch, floor {floor:.2} s: fraction {:.2}", floor / epoch);
             floor / epoch
         }
         _ => floor_wall / epoch_wall,
     };
     println!(
-        "  The first layer sends nothing back, so {:.2} of the floor's products are made; they alone are {:.2} of an epoch.",
+        "  The first layer has no backward product, so {:.2} of the floor's products are needed; they take {:.2} of an epoch.",
         weights(&operations) as f64 / weights(&|_| 8) as f64,
         fraction * weights(&operations) as f64 / weights(&|_| 8) as f64
     );
     let total = epoch.wall.iter().sum::<f64>() * threads as f64;
     let mut rest = 1.0;
     println!("  where the time of all threads goes:");
-    for ((doing, name), before) in Doing::ALL.into_iter().zip(before) {
-        let part = (trainer.spent(doing) - before) / total;
+    for ((kind, name), before) in TrainingWork::ALL.into_iter().zip(before) {
+        let part = (trainer.seconds(kind) - before) / total;
         rest -= part;
         println!("    {name:24} {:5.1} %", 100.0 * part);
     }
@@ -121,7 +121,7 @@ fn products(network: &Network, repeats: usize) {
     });
 }
 
-/// Seconds of every turn, and CPU seconds of all together where the system tells them.
+/// Wall seconds of every turn, and total CPU seconds where the system provides them.
 #[derive(Default)]
 struct Times {
     wall: Vec<f64>,
@@ -144,10 +144,10 @@ impl Times {
     }
 }
 
-/// CPU seconds of this process, all threads, where the system has them in a file; in hundredths.
+/// CPU seconds of this process, all threads, with a resolution of 0.01; none where `/proc` does not exist.
 fn cpu_seconds() -> Option<f64> {
     let line = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Fields are counted from after the name, which may hold anything.
+    // Fields are counted from the end of the program's name, which may contain anything.
     let fields: Vec<&str> = line[line.rfind(')')? + 1..].split_whitespace().collect();
     let ticks = |i: usize| fields.get(i)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / 100.0)

@@ -1,4 +1,4 @@
-//! Rows to train on or to predict, in single precision: features row after row, and an outcome each.
+//! Rows for training or prediction, in single precision: features row by row, and one outcome per row.
 
 use super::likelihood::NetworkLikelihood;
 use super::network::Network;
@@ -14,7 +14,7 @@ pub struct Examples {
 }
 
 impl Examples {
-    /// From features (row after row) and one outcome a row.
+    /// From features (row by row) and one outcome per row.
     pub fn new(x: Vec<f32>, features: usize, outcome: Vec<f32>) -> Result<Self, Error> {
         if features == 0 || outcome.is_empty() || Some(x.len()) != outcome.len().checked_mul(features) {
             let (n, rows) = (x.len(), outcome.len());
@@ -41,7 +41,7 @@ impl Examples {
     pub fn features(&self) -> usize {
         self.features
     }
-    /// The features, row after row.
+    /// The features, row by row.
     pub fn x(&self) -> &[f32] {
         &self.x
     }
@@ -57,7 +57,7 @@ impl Examples {
         Self { x, features: d, outcome: rows.iter().map(|&r| self.outcome[r as usize]).collect() }
     }
 
-    /// Two parts: a random share of the rows kept apart, at least one row each; the rest comes first.
+    /// Splits off a random share of the rows, at least one row in each part; the remaining rows come first.
     pub fn split(&self, share: f64, seed: u64) -> Result<(Self, Self), Error> {
         let apart = (share * self.rows() as f64).round() as usize;
         if !(share > 0.0 && share < 1.0) || apart == 0 || apart >= self.rows() {
@@ -67,13 +67,13 @@ impl Examples {
         let mut order = vec![0; self.rows()];
         shuffle(&mut order, Stream::new(seed, StreamPurpose::Validation, 0, 0, 0));
         let (apart, rest) = order.split_at_mut(apart);
-        // In their old order: what remains random is the choice.
+        // Rows keep their order; only the choice is random.
         apart.sort_unstable();
         rest.sort_unstable();
         Ok((self.select(rest), self.select(apart)))
     }
 
-    /// Checks that the rows are such as the network takes.
+    /// Checks that the rows suit the network.
     pub fn check(&self, network: &Network) -> Result<(), Error> {
         if self.features != network.inputs() {
             let (columns, inputs) = (self.features, network.inputs());

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`mlp`] | a network with its data and prior, as a target of the engine |
-//! | [`train`], [`training`] | VOGN, IVON and Adam on minibatches in single precision; a whole run with checkpoints and validation |
+//! | [`train`], [`training`] | VOGN, IVON and Adam on minibatches in single precision; complete runs with checkpoints and validation |
 //! | [`predict`](mod@predict), [`measure`] | averaged predictions, and the ELBO of trained networks |
 #![forbid(unsafe_code)]
 

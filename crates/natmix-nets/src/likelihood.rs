@@ -1,14 +1,14 @@
-//! From the outputs of a network to log likelihoods, and their derivatives by the outputs.
+//! From the outputs of a network to log likelihoods, and their derivatives with respect to the outputs.
 //!
-//! | likelihood | outputs | `log lik` | derivative by output `o` | Gauss-Newton weight |
+//! | likelihood | outputs | `log lik` | derivative in output `o` | Gauss-Newton weight |
 //! |---|---|---|---|---|
 //! | Bernoulli | 1 | `y e - log(1 + exp e)` | `y - s` | `s (1 - s)` |
 //! | categorical | classes | `e_y - log sum exp e` | `[y = o] - p_o` | `diag p - p p'` |
 //! | Gaussian | 1 | `-log sigma - (y - e)^2 / (2 sigma^2) - log(2 pi) / 2` | `(y - e) / sigma^2` | `1 / sigma^2` |
 //!
 //! A curvature of a row is a sum of `+- v v'` over few vectors `v`: with `c` such a vector in the space of outputs, its *seed*,
-//! `v` is what one backward pass makes of `c`. The empirical Fisher has the derivative itself as its only seed; the
-//! categorical Gauss-Newton matrix has `sqrt(p_o) e_o` for each class, less `p`.
+//! `v` is the result of a backward pass from `c`. The empirical Fisher has the derivative itself as its only seed; the
+//! categorical Gauss-Newton matrix has `sqrt(p_o) e_o` for each class, minus `p`.
 
 use super::real::NetworkFloat;
 use natmix::Error;
@@ -22,12 +22,12 @@ use serde::{Deserialize, Serialize};
 pub enum NetworkLikelihood {
     /// Outcomes 0 and 1; one output, the log odds.
     Bernoulli,
-    /// Outcomes `0..classes`; one output a class.
+    /// Outcomes `0..classes`; one output per class.
     Categorical {
         /// Number of classes.
         classes: usize,
     },
-    /// Real outcomes with normal noise of unknown size.
+    /// Real outcomes with normal noise of unknown standard deviation.
     Gaussian,
 }
 
@@ -49,12 +49,12 @@ impl NetworkLikelihood {
         }
     }
 
-    /// Parameters beside the weights: the logarithm of the noise.
+    /// Number of parameters besides the weights: the logarithm of the noise.
     pub fn extra(self) -> usize {
         usize::from(self == NetworkLikelihood::Gaussian)
     }
 
-    /// The name that command line and files use.
+    /// The name used by the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             NetworkLikelihood::Bernoulli => "bernoulli",
@@ -63,7 +63,7 @@ impl NetworkLikelihood {
         }
     }
 
-    /// Checks that every outcome is one that the likelihood knows.
+    /// Checks that every outcome is valid for the likelihood.
     pub fn check_outcomes(self, outcomes: impl IntoIterator<Item = f64>) -> Result<(), Error> {
         for (row, y) in outcomes.into_iter().enumerate() {
             let (good, expected) = match self {
@@ -80,13 +80,13 @@ impl NetworkLikelihood {
         Ok(())
     }
 
-    /// Sum of the rows' log likelihoods; writes their derivatives by the outputs into `delta`, multiplied with row weights.
-    /// Outputs and derivatives stand output after output.
+    /// Sum of the rows' log likelihoods; writes their derivatives with respect to the outputs into `delta`, multiplied by row weights.
+    /// Outputs and derivatives are stored output by output.
     pub(crate) fn evaluate<T: NetworkFloat>(
         self,
         outputs: &[T],
         delta: Option<&mut [T]>,
-        rows: RowsOf<'_, T>,
+        rows: WeightedOutcomes<'_, T>,
         log_noise: f64,
     ) -> f64 {
         let n = rows.outcome.len();
@@ -98,7 +98,7 @@ impl NetworkLikelihood {
         };
         match self {
             NetworkLikelihood::Bernoulli => {
-                // One logarithm for many rows: a product of numbers in [1, 2] cannot overflow soon.
+                // One logarithm per 256 rows: their product of numbers in [1, 2] cannot overflow.
                 let mut product = 1.0;
                 for (r, eta) in outputs.iter().enumerate() {
                     let (eta, y, u): (f64, f64, f64) = ((*eta).into(), rows.outcome[r].into(), rows.weight(r));
@@ -147,8 +147,14 @@ impl NetworkLikelihood {
         sum
     }
 
-    /// Derivative of the log likelihood of row `r` by the logarithm of the noise.
-    pub(crate) fn by_noise<T: NetworkFloat>(self, outputs: &[T], rows: RowsOf<'_, T>, log_noise: f64, r: usize) -> f64 {
+    /// Derivative of the log likelihood of row `r` with respect to the logarithm of the noise.
+    pub(crate) fn by_noise<T: NetworkFloat>(
+        self,
+        outputs: &[T],
+        rows: WeightedOutcomes<'_, T>,
+        log_noise: f64,
+        r: usize,
+    ) -> f64 {
         let residual = Into::<f64>::into(rows.outcome[r]) - Into::<f64>::into(outputs[r]);
         (-2.0 * log_noise).exp() * residual * residual - 1.0
     }
@@ -161,20 +167,20 @@ impl NetworkLikelihood {
         }
     }
 
-    /// Writes a seed of every row, multiplied with the square root of its weight; returns the sign of its part.
+    /// Writes a seed of every row, multiplied by the square root of its weight; returns the sign of its term.
     pub(crate) fn seed(
         self,
         kind: Curvature,
         index: usize,
         outputs: &[f64],
         seed: &mut [f64],
-        rows: RowsOf<'_, f64>,
+        rows: WeightedOutcomes<'_, f64>,
         log_noise: f64,
     ) -> f64 {
         let n = rows.outcome.len();
         if kind == Curvature::EmpiricalFisher {
-            // Rows that count u times have u equal gradients.
-            self.evaluate(outputs, Some(seed), RowsOf { weights: None, ..rows }, log_noise);
+            // A row of weight u has u equal gradients.
+            self.evaluate(outputs, Some(seed), WeightedOutcomes { weights: None, ..rows }, log_noise);
             for (at, seed) in seed.iter_mut().enumerate() {
                 *seed *= rows.weight(at % n).sqrt();
             }
@@ -210,12 +216,12 @@ impl NetworkLikelihood {
 
 /// The outcomes of some rows, and how often each row counts.
 #[derive(Clone, Copy)]
-pub(crate) struct RowsOf<'a, T> {
+pub(crate) struct WeightedOutcomes<'a, T> {
     pub outcome: &'a [T],
     pub weights: Option<&'a [f64]>,
 }
 
-impl<T> RowsOf<'_, T> {
+impl<T> WeightedOutcomes<'_, T> {
     pub fn weight(&self, row: usize) -> f64 {
         self.weights.map_or(1.0, |weights| weights[row])
     }

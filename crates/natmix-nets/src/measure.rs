@@ -1,14 +1,14 @@
 //! The ELBO of a finished mixture of networks, from fresh draws and all rows.
 //!
-//! Prior and entropy of each diagonal component are known exactly; only the log likelihood, the prior of the noise and what
-//! components share are averaged over draws:
+//! Prior and entropy of each diagonal component are known exactly; only the log likelihood, the prior of the noise and the
+//! overlap of components are averaged over draws:
 //!
 //! ```text
 //! ELBO = sum_k w_k E_k[ log lik(z) + log r_k(z) ] - sum_k w_k ( KL_k + log w_k )
 //! ```
 
 use super::examples::Examples;
-use super::likelihood::RowsOf;
+use super::likelihood::WeightedOutcomes;
 use super::network::Network;
 use super::pass::Pass;
 use super::predict::{Averaging, weights_of};
@@ -18,10 +18,10 @@ use natmix_models::linear::noise_prior;
 use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
 
-/// Rows of a task.
+/// Rows per task.
 const ROWS: usize = 256;
 
-/// ELBO with its standard error, from `draws` of each component, under a prior precision for each layer.
+/// ELBO with its standard error, from `draws` draws per component, with one prior precision per layer.
 pub fn elbo(
     network: &Network,
     data: &Examples,
@@ -32,7 +32,9 @@ pub fn elbo(
 ) -> Result<(f64, f64), Error> {
     data.check(network)?;
     if q.dim() != network.weights() || prior_precision.len() != network.layers().len() || draws < 2 {
-        return Err(Error::InvalidInput("a posterior and a prior of this network, and two draws, are needed".into()));
+        return Err(Error::InvalidInput(
+            "a posterior and a prior of this network and at least two draws are needed".into(),
+        ));
     }
     let averaging = Averaging::Draws { each: draws, seed };
     let mut w = vec![0.0; network.weights()];
@@ -65,15 +67,15 @@ pub fn log_likelihood(network: &Network, data: &Examples, w: &[f32]) -> f64 {
         .zip(data.outcome().par_chunks(ROWS))
         .map(|(x, outcome)| {
             let mut units = vec![0.0; Pass::<f32>::room(network, outcome.len())];
-            let mut pass = Pass { network, rows: outcome.len(), units: &mut units, deltas: &mut [], spent: None };
+            let mut pass = Pass { network, rows: outcome.len(), units: &mut units, deltas: &mut [], timer: None };
             pass.forward(w, x);
-            network.likelihood().evaluate(pass.outputs(), None, RowsOf { outcome, weights: None }, log_noise)
+            network.likelihood().evaluate(pass.outputs(), None, WeightedOutcomes { outcome, weights: None }, log_noise)
         })
         .collect();
     parts.iter().sum()
 }
 
-/// KL divergence of a component from the prior; of the noise only its negative entropy.
+/// KL divergence of a component from the prior; for the noise only the negative entropy.
 fn divergence(network: &Network, q: &Mixture, k: usize, prior_precision: &[f64]) -> Result<f64, Error> {
     let component = &q.components()[k];
     let AnyCovariance::Diag(prec) = component.precision() else {

@@ -9,12 +9,12 @@
 //!
 //! ```
 //! use natmix::target::log_p_at;
-//! use natmix_nets::{Activation, Likelihood, Mlp, Network};
+//! use natmix_nets::{Activation, Mlp, Network, NetworkLikelihood};
 //! use natmix_models::Observations;
 //! let table = Observations::new(vec![1.0, 2.0], 2, vec![1.0]).unwrap();
-//! let network = Network::new(2, &[1], Activation::Relu, Likelihood::Bernoulli).unwrap();
+//! let network = Network::new(2, &[1], Activation::Relu, NetworkLikelihood::Bernoulli).unwrap();
 //! let model = Mlp::new(network, table, &[1.0]).unwrap();
-//! let weights = [1.0, 1.0, -2.0, 3.0, -3.0]; // 1 + 2 - 2 = 1 goes out of the hidden unit, 3 - 3 out of the network
+//! let weights = [1.0, 1.0, -2.0, 3.0, -3.0]; // the hidden unit gives 1 + 2 - 2 = 1, the network 3 - 3 = 0
 //! let expected = -2.5 * std::f64::consts::TAU.ln() - 12.0 - 2f64.ln();
 //! assert!((log_p_at(&model, &weights).unwrap() - expected).abs() < 1e-12);
 //! ```
@@ -23,10 +23,9 @@ mod curvature;
 #[cfg(test)]
 mod tests;
 
-use crate::likelihood::RowsOf;
+use crate::likelihood::WeightedOutcomes;
 use crate::network::Network;
 use crate::pass::Pass;
-use natmix::matrix::symmetrise;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use natmix_models::linear::noise_prior;
@@ -42,7 +41,7 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// With one prior standard deviation for all weights and biases, or one for each.
+    /// From a network, data and prior standard deviations: one for all weights and biases, or one per weight.
     pub fn new(network: Network, table: Observations, prior_sd: &[f64]) -> Result<Self, Error> {
         if table.offset().is_some() {
             return Err(Error::InvalidInput("a network takes no offset".into()));
@@ -68,12 +67,12 @@ impl Mlp {
     fn add_block(&self, block: RowBlock<'_>, z: Points<'_>, scale: f64, out: &mut EvalOut<'_>, scratch: &mut Scratch) {
         let (network, r, d) = (&self.network, block.rows(), z.dim());
         let (likelihood, noise_at) = (network.likelihood(), network.noise_at());
-        let rows = RowsOf { outcome: block.outcome, weights: block.weights };
+        let rows = WeightedOutcomes { outcome: block.outcome, weights: block.weights };
         let mut units = scratch.take_used(Pass::<f64>::room(network, r));
         let mut deltas = scratch.take_used(Pass::<f64>::room(network, r));
         for (i, z) in z.iter().enumerate() {
             let log_noise = z.get(noise_at).copied().unwrap_or(0.0);
-            let mut pass = Pass { network, rows: r, units: &mut units, deltas: &mut deltas, spent: None };
+            let mut pass = Pass { network, rows: r, units: &mut units, deltas: &mut deltas, timer: None };
             pass.forward(z, block.x);
             let (outputs, delta) = pass.outputs_and_deltas();
             let delta = out.grad.is_some().then_some(delta);
@@ -116,24 +115,15 @@ impl Target for Mlp {
         self.network.weight_names(self.table.names())
     }
 
-    fn eval(
-        &self,
-        rows: Rows<'_>,
-        z: Points<'_>,
-        mut out: EvalOut<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<(), TargetError> {
-        self.prior.start(z, &mut out);
-        if self.network.likelihood().extra() > 0 {
-            self.add_noise_prior(z, &mut out);
-        }
-        let scale = self.table.scale(rows);
-        self.table.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, &mut out, scratch));
-        if let Some(curv) = out.curv.filter(|curv| curv.shape == CurvatureShape::Full) {
-            let d = self.dim();
-            curv.sums.chunks_exact_mut(d * d).for_each(|sum| symmetrise(sum, d));
-        }
-        Ok(())
+    fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+        self.prior.with_likelihood(z, out, |out| {
+            if self.network.likelihood().extra() > 0 {
+                self.add_noise_prior(z, out);
+            }
+            let scale = self.table.scale(rows);
+            self.table.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, out, scratch));
+            Ok(())
+        })
     }
 }
 

@@ -1,6 +1,6 @@
-//! The shape of a network: sizes of its layers, what its units do, and where each weight stands.
+//! The architecture of a network: sizes of its layers, activation of its units, and the position of each weight.
 //!
-//! A point holds layer after layer: the weights of a layer, unit after unit, then its biases. A Gaussian likelihood adds the
+//! A point holds the layers in sequence: the weights of a layer, unit by unit, then its biases. A Gaussian likelihood adds the
 //! logarithm of the noise's standard deviation at the end.
 //!
 //! ```
@@ -16,10 +16,10 @@ use natmix::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Most weights: beyond this a size was mistyped.
+/// Most weights: beyond this a size was probably mistyped.
 const MOST_WEIGHTS: usize = 1 << 30;
 
-/// What a hidden unit does to its input.
+/// Activation function of hidden units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Activation {
@@ -39,7 +39,7 @@ impl Activation {
         }
     }
 
-    /// The derivative, from the value.
+    /// The derivative, in terms of the value.
     pub(crate) fn slope<T: NetworkFloat>(self, value: T) -> T {
         match self {
             Activation::Relu if value > T::ZERO => T::ONE,
@@ -48,7 +48,7 @@ impl Activation {
         }
     }
 
-    /// Variance of first weights, times the fan-in, that keeps the size of signals from layer to layer (He et al. 2015).
+    /// Variance of initial weights, times the fan-in, that preserves the scale of signals across layers (He et al. 2015).
     pub fn gain(self) -> f64 {
         match self {
             Activation::Relu => 2.0,
@@ -56,7 +56,7 @@ impl Activation {
         }
     }
 
-    /// The name that command line and files use.
+    /// The name used by the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             Activation::Relu => "relu",
@@ -65,12 +65,12 @@ impl Activation {
     }
 }
 
-/// One layer: its sizes, and where its weights begin.
+/// One layer: its sizes, and the index of its first weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// Numbers that go in.
+    /// Number of inputs.
     pub inputs: usize,
-    /// Units.
+    /// Number of units.
     pub outputs: usize,
     /// Index of the first weight; biases follow after `inputs * outputs` of them.
     pub start: usize,
@@ -96,7 +96,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// With `inputs` features and hidden layers of the given sizes; no hidden layer makes it a linear model.
+    /// From `inputs` features and hidden layers of the given sizes; without hidden layers it is a linear model.
     pub fn new(
         inputs: usize,
         hidden: &[usize],
@@ -116,7 +116,7 @@ impl Network {
             let end = before.checked_add(1).and_then(|fan| fan.checked_mul(outputs)).and_then(|n| n.checked_add(start));
             let Some(end) = end.filter(|end| *end <= MOST_WEIGHTS) else {
                 return Err(Error::InvalidInput(format!(
-                    "hidden layers {hidden:?} make more than {MOST_WEIGHTS} weights"
+                    "hidden layers {hidden:?} need more than {MOST_WEIGHTS} weights"
                 )));
             };
             layers.push(Layer { inputs: before, outputs, start });
@@ -129,11 +129,11 @@ impl Network {
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
-    /// What hidden units do.
+    /// Activation function of hidden units.
     pub fn activation(&self) -> Activation {
         self.activation
     }
-    /// How outputs become probabilities.
+    /// The likelihood of the outputs.
     pub fn likelihood(&self) -> NetworkLikelihood {
         self.likelihood
     }
@@ -141,15 +141,15 @@ impl Network {
     pub fn inputs(&self) -> usize {
         self.layers[0].inputs
     }
-    /// Number of weights and biases, the noise included.
+    /// Number of weights and biases, including the log noise.
     pub fn weights(&self) -> usize {
         self.noise_at() + self.likelihood.extra()
     }
-    /// Where the logarithm of the noise stands, if there is one.
+    /// Index of the logarithm of the noise, if there is one.
     pub(crate) fn noise_at(&self) -> usize {
         self.layers[self.layers.len() - 1].end()
     }
-    /// Units of all layers together.
+    /// Total number of units.
     pub(crate) fn units(&self) -> usize {
         self.layers.iter().map(|layer| layer.outputs).sum()
     }

@@ -1,47 +1,47 @@
-//! Forward and backward through a network for a block of rows at one point, as matrix products.
+//! Forward and backward passes through a network for a block of rows at one point, as matrix products.
 //!
 //! With `X` the features of the rows, `A_l` the activations of layer `l` (rows by units), `W_l` its weights (inputs by units)
-//! and `D_l` the derivatives of the log likelihood by the units' inputs:
+//! and `D_l` the derivatives of the log likelihood with respect to the units' inputs:
 //!
 //! ```text
 //! A_l = f(A_{l-1} W_l + b_l)        D_{l-1} = (D_l W_l') * f'(A_{l-1})
 //! gradient of W_l  = A_{l-1}' D_l               squared per-example gradients of W_l = (A_{l-1} * A_{l-1})' (D_l * D_l)
 //! ```
 //!
-//! so that the curvature of VOGN costs one more product a layer (`*` is elementwise). Every product is cut into panels of
+//! so the curvature of VOGN costs one more product per layer (`*` is elementwise). Every product is split into panels of
 //! [`PANEL`] units, one task each, whatever the number of threads: sums always run in the same order.
 
 use super::network::{Layer, Network};
 use super::real::NetworkFloat;
-use super::train::spent::{Doing, Spent, on};
+use super::train::timing::{TrainingTimer, TrainingWork, measure};
 use natmix::matrix::{Transpose, product, product_bt_rows};
 use rayon::prelude::*;
 
-/// Units of a task.
+/// Units per task.
 pub(crate) const PANEL: usize = 100;
 
-/// Buffers of a pass: all activations, and derivatives by the units' inputs, layer after layer.
+/// Buffers of a pass: all activations, and derivatives with respect to the units' inputs, layer by layer.
 pub(crate) struct Pass<'a, T> {
     pub network: &'a Network,
     pub rows: usize,
     /// Activations; those of the last layer are the outputs.
     pub units: &'a mut [T],
     pub deltas: &'a mut [T],
-    /// Who keeps count of the time.
-    pub spent: Option<&'a Spent>,
+    /// Records the time, if given.
+    pub timer: Option<&'a TrainingTimer>,
 }
 
-/// What goes into a layer.
+/// The inputs of a layer.
 #[derive(Clone, Copy)]
 pub(crate) enum Input<'a, T> {
-    /// Row after row: the features.
+    /// The features, row by row.
     Rows(&'a [T]),
-    /// Unit after unit: activations.
+    /// Activations, unit by unit.
     Units(&'a [T]),
 }
 
 impl<'a, T: NetworkFloat> Input<'a, T> {
-    /// `out = Input' b`, added if `add`: `b` is rows by `n`, unit after unit.
+    /// `out = Input' b`, added if `add`: `b` is rows by `n`, unit by unit.
     pub fn times(self, out: &mut [T], add: bool, alpha: T, b: &[T], (inputs, rows, n): (usize, usize, usize)) {
         match self {
             Input::Rows(x) => product(out, add, alpha, x, Transpose::No, b, (inputs, rows, n)),
@@ -59,7 +59,7 @@ impl<'a, T: NetworkFloat> Input<'a, T> {
 }
 
 impl<'a, T: NetworkFloat> Pass<'a, T> {
-    /// Numbers that each buffer needs.
+    /// Length of each buffer.
     pub fn room(network: &Network, rows: usize) -> usize {
         network.units() * rows
     }
@@ -68,19 +68,19 @@ impl<'a, T: NetworkFloat> Pass<'a, T> {
         self.network.layers()[..l].iter().map(|layer| layer.outputs).sum::<usize>() * self.rows
     }
 
-    /// The outputs of the network, unit after unit.
+    /// The outputs of the network, unit by unit.
     pub fn outputs(&self) -> &[T] {
         let first = self.before(self.network.layers().len() - 1);
         &self.units[first..self.network.units() * self.rows]
     }
 
-    /// Where the derivatives by the outputs belong.
+    /// The outputs, and the buffer for the derivatives with respect to them.
     pub fn outputs_and_deltas(&mut self) -> (&[T], &mut [T]) {
         let (first, end) = (self.before(self.network.layers().len() - 1), self.network.units() * self.rows);
         (&self.units[first..end], &mut self.deltas[first..end])
     }
 
-    /// What goes into layer `l`.
+    /// The inputs of layer `l`.
     pub fn input<'b>(&'b self, l: usize, x: &'b [T]) -> Input<'b, T> {
         match l {
             0 => Input::Rows(x),
@@ -88,15 +88,15 @@ impl<'a, T: NetworkFloat> Pass<'a, T> {
         }
     }
 
-    /// Derivatives by the inputs of the units of layer `l`.
+    /// Derivatives with respect to the inputs of the units of layer `l`.
     pub fn deltas_of(&self, l: usize) -> &[T] {
         &self.deltas[self.before(l)..self.before(l) + self.network.layers()[l].outputs * self.rows]
     }
 
-    /// From features (row after row) to outputs.
+    /// From features (row by row) to outputs.
     pub fn forward(&mut self, w: &[T], x: &[T]) {
         let (rows, activation, last) = (self.rows, self.network.activation(), self.network.layers().len() - 1);
-        let spent = self.spent;
+        let timer = self.timer;
         for (l, layer) in self.network.layers().iter().enumerate() {
             let first = self.before(l);
             let (before, rest) = self.units.split_at_mut(first);
@@ -110,8 +110,8 @@ impl<'a, T: NetworkFloat> Pass<'a, T> {
                 let n = out.len() / rows;
                 let weights = &w[layer.start + unit * layer.inputs..][..n * layer.inputs];
                 let size = (rows, layer.inputs, n);
-                on(spent, Doing::Products, || product(out, false, T::ONE, input, op, weights, size));
-                on(spent, Doing::Units, || {
+                measure(timer, TrainingWork::Products, || product(out, false, T::ONE, input, op, weights, size));
+                measure(timer, TrainingWork::Units, || {
                     for (out, b) in out.chunks_exact_mut(rows).zip(&w[layer.biases() + unit..]) {
                         if l == last {
                             out.iter_mut().for_each(|x| *x += *b);
@@ -124,9 +124,9 @@ impl<'a, T: NetworkFloat> Pass<'a, T> {
         }
     }
 
-    /// From derivatives by the outputs to those by the inputs of every unit.
+    /// From derivatives with respect to the outputs to those with respect to the inputs of every unit.
     pub fn backward(&mut self, w: &[T]) {
-        let (rows, activation, spent) = (self.rows, self.network.activation(), self.spent);
+        let (rows, activation, timer) = (self.rows, self.network.activation(), self.timer);
         for (l, layer) in self.network.layers().iter().enumerate().skip(1).rev() {
             let first = self.before(l);
             let (before, rest) = self.deltas.split_at_mut(first);
@@ -137,10 +137,10 @@ impl<'a, T: NetworkFloat> Pass<'a, T> {
             panels(&mut before[begin..], rows, layer.inputs, |unit, out| {
                 let n = out.len() / rows;
                 let size = (rows, layer.outputs, n);
-                on(spent, Doing::Products, || {
+                measure(timer, TrainingWork::Products, || {
                     product_bt_rows(out, false, T::ONE, after, weights, layer.inputs, unit, size);
                 });
-                on(spent, Doing::Units, || {
+                measure(timer, TrainingWork::Units, || {
                     for (d, a) in out.iter_mut().zip(&units[unit * rows..]) {
                         *d *= activation.slope(*a);
                     }
@@ -175,13 +175,13 @@ impl<'a, T: NetworkFloat> Pass<'a, T> {
         }
     }
 
-    /// Room that [`Pass::add_squares`] needs.
+    /// Length of the work space of [`Pass::add_squares`].
     pub fn squared_room(network: &Network, rows: usize) -> usize {
         network.layers().iter().map(|layer| (layer.inputs + layer.outputs) * rows).max().unwrap_or(0)
     }
 }
 
-/// Hands out the columns of `out`, at most [`PANEL`] at a time, with the index of the first; one task each.
+/// Splits the columns of `out` into tasks of at most [`PANEL`], each with the index of its first column.
 pub(crate) fn panels<T: Send>(out: &mut [T], height: usize, width: usize, each: impl Fn(usize, &mut [T]) + Sync) {
     let width = panel_width(width);
     if out.len() <= width * height {
@@ -190,7 +190,7 @@ pub(crate) fn panels<T: Send>(out: &mut [T], height: usize, width: usize, each: 
     out.par_chunks_mut(width * height).enumerate().for_each(|(i, out)| each(i * width, out));
 }
 
-/// Width of the panels of a layer: even ones, none wider than [`PANEL`].
+/// Width of the panels of a layer: nearly equal, none wider than [`PANEL`].
 pub(crate) fn panel_width(units: usize) -> usize {
     units.div_ceil(units.div_ceil(PANEL).max(1)).max(1)
 }
@@ -209,7 +209,7 @@ pub(crate) fn add_column_sums<T: NetworkFloat>(sums: &mut [T], columns: &[T], ro
     }
 }
 
-/// Gradient of one row into a column of a Jacobian.
+/// Writes the gradient of one row into a column of a Jacobian.
 pub(crate) fn row_gradient<T: NetworkFloat>(pass: &Pass<'_, T>, x: &[T], r: usize, out: &mut [T]) {
     for (l, layer) in pass.network.layers().iter().enumerate() {
         let Layer { inputs, outputs, start } = *layer;

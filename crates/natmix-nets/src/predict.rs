@@ -1,8 +1,8 @@
-//! Predictions of a network, averaged over components and over draws of each.
+//! Predictions of a network, averaged over components and over draws from each.
 //!
-//! Component `k` is drawn from `n` times and counts `w_k` in all. For classes the entropy of the averaged prediction splits into
-//! the expected entropy of a single network's prediction, which more data would not take away, and the rest: the mutual
-//! information of class and weights, which is what the network does not know.
+//! Component `k` is drawn from `n` times, with total weight `w_k`. For classes the entropy of the averaged prediction splits into
+//! the expected entropy of a single network's prediction, which more data would not reduce, and the rest: the mutual
+//! information of class and weights, the model uncertainty.
 //!
 //! ```
 //! use natmix::family::{Gaussian, Mixture};
@@ -29,17 +29,17 @@ use natmix_models::predict::{LEVELS, Predictions, entropy_of, quantile};
 use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
 
-/// Rows of a task.
+/// Rows per task.
 const ROWS: usize = 256;
-/// Rows for which weights are drawn once; more are predicted in turns with the same draws.
+/// Rows that are predicted together; for more rows the same weights are drawn again.
 const TURN: usize = 1 << 15;
 
 /// How to average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Averaging {
-    /// Over so many draws of each component.
+    /// Over draws from each component.
     Draws {
-        /// Draws a component.
+        /// Draws per component.
         each: usize,
         /// Their seed.
         seed: u64,
@@ -48,7 +48,7 @@ pub enum Averaging {
     Means,
 }
 
-/// Predictions with the part of their entropy that is noise.
+/// Predictions, with the expected entropy of a single draw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPredictions {
     /// The averaged predictions.
@@ -99,7 +99,7 @@ impl NetworkPredictions {
     }
 }
 
-/// Predicts rows (features one after the other) with a posterior of the network's weights.
+/// Predicts rows (features row by row) with a posterior of the network's weights.
 pub fn predict(network: &Network, q: &Mixture, x: &[f32], averaging: Averaging) -> Result<NetworkPredictions, Error> {
     let inputs = network.inputs();
     if q.dim() != network.weights() || !x.len().is_multiple_of(inputs) {
@@ -125,7 +125,7 @@ pub fn predict(network: &Network, q: &Mixture, x: &[f32], averaging: Averaging) 
             x.par_chunks(ROWS * inputs).zip(rows.par_chunks_mut(ROWS)).for_each(|(x, rows)| {
                 let n = rows.len();
                 let mut units = vec![0.0; Pass::<f32>::room(network, n)];
-                let mut pass = Pass { network, rows: n, units: &mut units, deltas: &mut [], spent: None };
+                let mut pass = Pass { network, rows: n, units: &mut units, deltas: &mut [], timer: None };
                 pass.forward(&w, x);
                 let noise = w.get(network.noise_at()).map_or(0.0, |w| f64::from(*w).exp());
                 for (r, row) in rows.iter_mut().enumerate() {
@@ -158,7 +158,7 @@ pub(crate) fn weights_of(q: &Mixture, k: usize, draw: usize, averaging: Averagin
             });
         }
         _ => {
-            // Small networks: the engine draws, a draw for each seed.
+            // Small networks: drawn by the engine, with one seed per draw.
             let key = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add((draw * q.len() + k) as u64);
             let z = Mixture::single(component.clone()).sample(1, key);
             w.iter_mut().zip(&z).for_each(|(w, z)| *w = *z as f32);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_and_threads_change_nothing() {
+    fn batches_and_threads_do_not_change_results() {
         let network = Network::new(1, &[120], Activation::Relu, NetworkLikelihood::Bernoulli).unwrap();
         let q = posterior(&network, 0.1);
         let x: Vec<f32> = (0..TURN + 100).map(|i| (0.01 * i as f32).sin()).collect();

@@ -1,4 +1,4 @@
-//! The numbers that networks are computed in: `f64` as targets of the engine, `f32` for training.
+//! The floating-point types of networks: `f64` for targets of the engine, `f32` for training.
 
 use natmix::matrix::Number;
 use std::ops::{Add, AddAssign, Mul, MulAssign, Sub};

@@ -1,11 +1,11 @@
 //! Training of large networks: VOGN, IVON or Adam on minibatches, in single precision, for all components at once.
 //!
-//! Each component has a mean, a diagonal precision and a velocity; a step draws weights from it, goes forward and backward
+//! Each component has a mean, a diagonal precision and a velocity; a step draws weights from it, runs a forward and backward pass
 //! through a minibatch and moves it (see `kernels.rs`). Components are coupled through the terms of `log q` only; networks of
-//! some size never overlap, so those terms are looked at from time to time and left out while they are zero.
+//! realistic size do not overlap, so those terms are checked only occasionally and left out while they are zero.
 //!
 //! The same seed gives the same bits for any number of threads: products run in fixed panels, noise depends on the index of
-//! a weight, and sums run in a fixed order. A state that was saved goes on to the same bits.
+//! a weight, and sums run in a fixed order. A run resumed from a saved state gives the same bits.
 //!
 //! ```
 //! use natmix_nets::train::{TrainConfig, Trainer};
@@ -30,52 +30,52 @@ pub(crate) mod kernels;
 pub(crate) mod noise;
 mod overlap;
 mod panel;
-pub(crate) mod spent;
 #[cfg(test)]
 mod tests;
+pub(crate) mod timing;
 
 pub use checkpoint::TrainState;
 pub use config::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
-pub use spent::Doing;
+pub use timing::TrainingWork;
 
 use super::examples::Examples;
 use super::network::Network;
-use component::{RowBatch, Work};
+use component::{ComponentWork, RowBatch};
 use natmix::Error;
 use natmix::family::{Diag, Gaussian, Mixture};
 use natmix::rule::weights::trust_region_step;
 use noise::{Stream, StreamPurpose, shuffle};
-use overlap::Watch;
+use overlap::OverlapMonitor;
 use rayon::prelude::*;
-use spent::Spent;
 use std::sync::Mutex;
+use timing::TrainingTimer;
 
-/// Training under way.
+/// A training run in progress.
 pub struct Trainer<'a> {
     network: &'a Network,
     data: &'a Examples,
     config: TrainConfig,
     state: TrainState,
-    work: Vec<Work>,
+    work: Vec<ComponentWork>,
     batch: RowBatch,
     order: Vec<u32>,
     ordered: Option<u64>,
-    watch: Watch,
-    /// A buffer for each thread, for the gradient and curvature of a panel.
+    monitor: OverlapMonitor,
+    /// One buffer per thread, for the gradient and curvature of a panel.
     panels: Vec<Mutex<Vec<f32>>>,
-    /// Time for what components share.
-    spent: Spent,
+    /// Time of work shared by the components.
+    timer: TrainingTimer,
 }
 
-/// What an epoch brought.
+/// Results of an epoch.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Epoch {
-    /// Epochs done.
+    /// Completed epochs.
     pub epoch: usize,
-    /// Steps done.
+    /// Completed steps.
     pub iteration: u64,
-    /// Mean over the epoch's draws of the log likelihood of all rows, less the KL divergence at its end. A running figure: the
-    /// weights moved meanwhile.
+    /// Mean over the epoch's draws of the log likelihood of all rows, minus the KL divergence at its end. A running estimate: the
+    /// weights change during the epoch.
     pub elbo: f64,
     /// Mean log likelihood of a row while it was trained on.
     pub log_likelihood: f64,
@@ -86,14 +86,14 @@ pub struct Epoch {
 }
 
 impl<'a> Trainer<'a> {
-    /// Starts afresh.
+    /// Starts a new run.
     pub fn new(network: &'a Network, data: &'a Examples, config: TrainConfig) -> Result<Self, Error> {
         config.validate(network, data.rows())?;
         let state = TrainState::new(network, &config);
         Self::resume(network, data, config, state)
     }
 
-    /// Goes on from a state. With the same settings and data the result has the same bits as an unbroken run.
+    /// Resumes from a state. With the same settings and data the result has the same bits as an uninterrupted run.
     pub fn resume(
         network: &'a Network,
         data: &'a Examples,
@@ -112,13 +112,13 @@ impl<'a> Trainer<'a> {
         let parts = if config.optimiser == Optimiser::Ivon { 3 } else { 2 };
         let room = parts * largest.unwrap_or(0) + 2 * config.batch * super::pass::PANEL;
         Ok(Self {
-            work: (0..config.components).map(|_| Work::new(network, &config)).collect(),
+            work: (0..config.components).map(|_| ComponentWork::new(network, &config)).collect(),
             batch: RowBatch::new(network, &config),
             order: vec![0; data.rows()],
             ordered: None,
-            watch: Watch::new(config.components),
+            monitor: OverlapMonitor::new(config.components),
             panels: (0..rayon::current_num_threads()).map(|_| Mutex::new(vec![0.0; room])).collect(),
-            spent: Spent::default(),
+            timer: TrainingTimer::default(),
             network,
             data,
             config,
@@ -130,25 +130,25 @@ impl<'a> Trainer<'a> {
     pub fn config(&self) -> &TrainConfig {
         &self.config
     }
-    /// What must be kept to go on later.
+    /// The state needed to resume later.
     pub fn state(&self) -> &TrainState {
         &self.state
     }
-    /// Steps in an epoch.
+    /// Steps per epoch.
     pub fn steps_per_epoch(&self) -> u64 {
         self.data.rows().div_ceil(self.config.batch) as u64
     }
-    /// Epochs done.
+    /// Completed epochs.
     pub fn epochs_done(&self) -> usize {
         (self.state.iteration / self.steps_per_epoch()) as usize
     }
 
-    /// Seconds that the steps so far took for one kind of work, all threads together.
-    pub fn spent(&self, doing: Doing) -> f64 {
-        self.spent.seconds(doing) + self.work.iter().map(|work| work.spent.seconds(doing)).sum::<f64>()
+    /// Seconds that the steps so far spent on one kind of work, summed over threads.
+    pub fn seconds(&self, kind: TrainingWork) -> f64 {
+        self.timer.seconds(kind) + self.work.iter().map(|work| work.timer.seconds(kind)).sum::<f64>()
     }
 
-    /// Goes on to the end of an epoch; nothing when all are done.
+    /// Trains to the end of the current epoch; none when all epochs are complete.
     pub fn epoch(&mut self) -> Result<Option<Epoch>, Error> {
         if self.epochs_done() >= self.config.epochs {
             return Ok(None);
@@ -157,7 +157,7 @@ impl<'a> Trainer<'a> {
         Ok(Some(self.finish_epoch()))
     }
 
-    /// One step; returns how many are left in the epoch.
+    /// Takes one step; returns how many are left in the epoch.
     pub fn step(&mut self) -> Result<u64, Error> {
         let per_epoch = self.steps_per_epoch();
         let (epoch, place) = (self.state.iteration / per_epoch, self.state.iteration % per_epoch);
@@ -170,21 +170,21 @@ impl<'a> Trainer<'a> {
         }
         let first = place as usize * self.config.batch;
         let rows = &self.order[first..(first + self.config.batch).min(self.order.len())];
-        self.batch.gather(self.data, rows, &self.spent);
+        self.batch.gather(self.data, rows, &self.timer);
 
-        let numbers = self.config.step_numbers(self.state.iteration, per_epoch);
-        let Self { network, config, state, work, batch, watch, panels, .. } = self;
+        let numbers = self.config.step_constants(self.state.iteration, per_epoch);
+        let Self { network, config, state, work, batch, monitor, panels, .. } = self;
         let (seed, iteration) = (config.seed, state.iteration);
         let plain = config.optimiser == Optimiser::Adam;
         state.components.par_iter().zip(&mut *work).enumerate().for_each(|(k, (component, work))| {
             work.draw(component, config, Stream::new(seed, StreamPurpose::Weights, k as u64, iteration, 0), plain);
         });
-        // Everything about the old mixture is found before anything moves.
-        watch.look(&state.components, &state.log_weights, work, config, iteration);
+        // Everything that depends on the old mixture is computed before any component moves.
+        monitor.update(&state.components, &state.log_weights, work, config, iteration);
         let scale = self.data.rows() as f64 / batch.rows as f64;
         state.components.par_iter_mut().zip(work).enumerate().for_each(|(k, (component, work))| {
             work.log_likelihood = work.evaluate(network, component, config, batch);
-            let overlap = watch.of(k);
+            let overlap = monitor.terms(k);
             component.step(network, config, work, batch, scale, numbers, overlap, panels);
         });
         for (k, work) in self.work.iter().enumerate() {
@@ -200,7 +200,7 @@ impl<'a> Trainer<'a> {
         Ok((per_epoch - 1) - place)
     }
 
-    /// What the epoch brought, when its last step is done; moves the weights of the components.
+    /// Results of the epoch after its last step; also updates the weights of the components.
     pub fn finish_epoch(&mut self) -> Epoch {
         let network = self.network;
         let kls: Vec<f64> =
@@ -212,13 +212,13 @@ impl<'a> Trainer<'a> {
             _ if plain || self.config.components == 1 => {}
             WeightStep::Equal => {}
             WeightStep::Bounded => {
-                // The step climbs the ELBO, in which -log w_k pulls weights together.
+                // The step increases the ELBO, in which -log w_k pulls weights together.
                 let pulls: Vec<f64> = values.iter().zip(&self.state.log_weights).map(|(v, w)| v - w).collect();
                 let mut room = vec![0.0; pulls.len()];
                 trust_region_step(&mut self.state.log_weights, &pulls, 1.0, self.config.weight_bound, &mut room);
             }
             WeightStep::Tempered => {
-                // The optimum if the entropy of the weights counted once a row.
+                // The optimum if the entropy of the weights counted once per row.
                 let per_row: Vec<f64> = values.iter().map(|v| v / self.data.rows() as f64).collect();
                 let most = per_row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let total: f64 = per_row.iter().map(|v| (v - most).exp()).sum();
@@ -230,8 +230,11 @@ impl<'a> Trainer<'a> {
         let weights: Vec<f64> = self.state.log_weights.iter().map(|w| w.exp()).collect();
         let mean = |values: &[f64]| weights.iter().zip(values).map(|(w, v)| w * v).sum::<f64>();
         // KL(q || prior) = sum_k w_k (KL_k + log w_k - E_k[log r_k]).
-        let parts: Vec<f64> =
-            kls.iter().enumerate().map(|(k, kl)| kl + self.state.log_weights[k] - self.watch.log_own(k)).collect();
+        let parts: Vec<f64> = kls
+            .iter()
+            .enumerate()
+            .map(|(k, kl)| kl + self.state.log_weights[k] - self.monitor.mean_log_responsibility(k))
+            .collect();
         let kl = if plain { 0.0 } else { mean(&parts) };
         let log_likelihood = mean(&self.state.sums);
         Epoch {
@@ -244,23 +247,23 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// The posterior as it stands; plain networks are points, with the largest precision that draws can show.
+    /// The current posterior; plain networks are points, with the largest precision that draws can resolve.
     pub fn mixture(&self) -> Result<Mixture, Error> {
         mixture(self.state.components.iter().map(|c| (&c.mean, &c.prec)), &self.state.log_weights, &self.config)
     }
 
-    /// The posterior when training is over. Gives each component's memory back as it goes: a mixture is in double precision.
+    /// The final posterior. Frees the memory of each component as it goes, because a mixture is in double precision.
     pub fn into_mixture(self) -> Result<Mixture, Error> {
         let Self { config, state, work, batch, order, panels, .. } = self;
         drop((work, batch, order, panels));
         let TrainState { components, log_weights, .. } = state;
-        // All velocities go first.
+        // Velocities are freed first.
         let components: Vec<_> = components.into_iter().map(|c| (c.mean, c.prec)).collect();
         mixture(components.into_iter(), &log_weights, &config)
     }
 }
 
-/// Means and precisions as a mixture; what is handed over by value is gone once it is converted.
+/// Means and precisions as a mixture; components passed by value are freed as they are converted.
 fn mixture<V: AsRef<[f32]>>(
     components: impl Iterator<Item = (V, V)>,
     log_weights: &[f64],
@@ -283,12 +286,12 @@ fn mixture<V: AsRef<[f32]>>(
     Mixture::new(&weights, components)
 }
 
-/// Runs `f` on so many threads, one a core if zero; results never depend on them.
+/// Runs `f` on the given number of threads, one per core if zero; results do not depend on it.
 pub fn with_threads<T: Send>(threads: usize, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| Error::Threads { threads, problem: error.to_string() })?;
     Ok(pool.install(f))
 }
 
-/// Precision that stands for a point.
+/// Precision that represents a point.
 pub const POINT: f64 = 1e12;

@@ -1,4 +1,4 @@
-//! Training with somebody who watches, a checkpoint an epoch, validation and a clean stop.
+//! A training run with an observer, one checkpoint per epoch, validation, early stopping and cancellation.
 
 use crate::predict::{Averaging, predict};
 use crate::train::{Epoch, Optimiser, TrainConfig, TrainState, Trainer};
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Draws a component for validation figures.
+/// Draws per component for the validation loss.
 const VALIDATION_DRAWS: usize = 10;
 
-/// One line of the trace: an epoch.
+/// One line of the trace, for one epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EpochRow {
-    /// What every trace has.
+    /// The columns that every trace has.
     #[serde(flatten)]
     pub row: TraceRow,
-    /// Epochs done.
+    /// Completed epochs.
     pub epoch: usize,
     /// Mean negative log likelihood of rows while they were trained on.
     pub train_nll: f64,
-    /// The same of rows that were held back.
+    /// Mean negative log likelihood of validation rows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation_nll: Option<f64>,
     /// KL divergence from the prior.
@@ -31,33 +31,33 @@ pub struct EpochRow {
     pub weights: Vec<f64>,
 }
 
-/// What training left.
+/// The result of training.
 #[derive(Clone, Debug)]
 pub struct Trained {
     /// The mixture over the weights.
     pub mixture: natmix::family::Mixture,
-    /// A row an epoch.
+    /// One row per epoch.
     pub epochs: Vec<EpochRow>,
-    /// Steps done.
+    /// Completed steps.
     pub iterations: u64,
     /// Seconds.
     pub seconds: f64,
-    /// Why it ended.
+    /// Why training ended.
     pub stopped: Stopped,
 }
 
-/// Why it ended.
+/// Why training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
     /// All epochs are done.
     Done,
-    /// The validation figure no longer improved; the best state is kept.
+    /// The validation loss no longer improved; the best state is kept.
     Early,
-    /// Someone interrupted it.
+    /// It was interrupted.
     Interrupted,
 }
 
-/// Who is told how training goes on.
+/// Observer of a training run.
 pub trait EpochWatch {
     /// After each step.
     fn step(&mut self, iteration: u64);
@@ -72,17 +72,17 @@ pub struct Job<'a> {
     pub network: &'a Network,
     /// Rows to train on.
     pub data: &'a Examples,
-    /// Rows that are held back.
+    /// Validation rows.
     pub validation: Option<&'a Examples>,
     /// Settings.
     pub config: TrainConfig,
-    /// Epochs without improvement on the rows held back that are waited for.
+    /// Epochs without improvement of the validation loss before training stops.
     pub patience: usize,
     /// Where to save the state.
     pub checkpoint: Option<PathBuf>,
-    /// A state and its epochs to go on from.
+    /// A saved state and its epochs, to resume from.
     pub resumed: Option<(TrainState, Vec<EpochRow>)>,
-    /// Ends training after the present step.
+    /// Ends training after the current step when set.
     pub cancel: Cancel,
 }
 
@@ -148,7 +148,7 @@ impl Job<'_> {
             }
         } else {
             if let Some((_, _, state)) = best {
-                // The old one's memory first.
+                // Free the memory of the old state first.
                 drop(trainer);
                 trainer = Trainer::resume(network, data, config, state)?;
             }
@@ -161,7 +161,7 @@ impl Job<'_> {
     }
 }
 
-/// The least validation figure, and its epoch.
+/// The smallest validation loss, and its epoch.
 fn least(epochs: &[EpochRow]) -> Option<(f64, usize)> {
     let figures = epochs.iter().filter_map(|row| row.validation_nll.map(|nll| (nll, row.epoch)));
     figures.min_by(|a, b| a.0.total_cmp(&b.0))

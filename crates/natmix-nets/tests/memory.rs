@@ -1,4 +1,4 @@
-//! Training a network takes at most six floats a weight and component beyond the data: counted by an allocator of our own.
+//! Training a network takes at most six floats per weight and component beyond the data, as counted by a custom allocator.
 
 use natmix::matrix::{Transpose, product};
 use natmix_nets::train::{TrainConfig, Trainer, with_threads};
@@ -28,7 +28,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// Most bytes that `work` holds at once beyond what was there before, and what it returns.
+/// Peak of the bytes allocated by `work`, and its result.
 fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -36,7 +36,7 @@ fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     (PEAK.load(Relaxed) - before, found)
 }
 
-/// Lets the matrix library take its work space, 4 MiB a thread whatever the network: it keeps that.
+/// Makes the matrix library allocate its work space, which it keeps: 4 MiB per thread for any network.
 fn warm_up(threads: usize) -> usize {
     let before = LIVE.load(Relaxed);
     rayon::broadcast(|_| {
@@ -48,7 +48,7 @@ fn warm_up(threads: usize) -> usize {
 }
 
 #[test]
-fn six_floats_a_weight_and_component() {
+fn six_floats_per_weight_and_component() {
     let network =
         Network::new(784, &[400, 400], Activation::Relu, NetworkLikelihood::Categorical { classes: 10 }).unwrap();
     let rows = 640;
@@ -57,7 +57,7 @@ fn six_floats_a_weight_and_component() {
     let data = Examples::new(x, 784, y).unwrap();
     let threads = 2;
     with_threads(threads, || {
-        println!("work space of the matrix library: {} bytes a thread", warm_up(threads));
+        println!("work space of the matrix library: {} bytes per thread", warm_up(threads));
         for components in [1, 5] {
             let config =
                 TrainConfig { components, batch: 128, epochs: 1, ..TrainConfig::for_data(&network, data.rows()) };
@@ -71,10 +71,10 @@ fn six_floats_a_weight_and_component() {
             let held = LIVE.load(Relaxed) - before;
             let (more, mixture) = peak(|| trainer.into_mixture().unwrap());
             let (training, end) = (floats(training), floats(held + more));
-            println!("K = {components}: {training:.2} floats in training, {end:.2} while it becomes a mixture");
+            println!("K = {components}: {training:.2} floats in training, {end:.2} during conversion to a mixture");
             // Mean, precision, velocity and draw are 4 already.
             assert!((4.0..6.0).contains(&training), "K = {components}: {training}");
-            // Mean, precision and its root in double precision are 6 by themselves: nothing may be left beside them.
+            // Mean, precision and its root in double precision take 6 floats already: everything else must be freed.
             assert!((0.0..6.01).contains(&end), "K = {components}: {end}");
             assert_eq!(mixture.len(), components);
         }

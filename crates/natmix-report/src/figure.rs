@@ -1,7 +1,7 @@
-//! A picture as a list of marks on a plane, before it is decided how it is written.
+//! A picture as a list of marks on a plane, independent of its output format.
 //!
-//! [`svg`] writes a scene for the page (colours are the page's variables) or as a file of its own, [`png`] paints the very
-//! same marks. Coordinates are pixels from the top left corner. Colours stand in one table, [`TONES`], for all three.
+//! [`svg`] writes a scene for the page (colours are variables of the page) or as a separate file, [`png`] paints the
+//! same marks. Coordinates are pixels from the top left corner. All three take their colours from one table, [`TONES`].
 
 pub mod axis;
 pub mod contour;
@@ -12,13 +12,13 @@ pub mod text;
 /// A point of the plane.
 pub type Point = (f64, f64);
 
-/// One colour: its name in CSS, and its value on light and on dark ground.
+/// One colour: its name in CSS, and its value on light and dark backgrounds.
 pub struct Tone {
     /// Name in CSS.
     pub name: &'static str,
-    /// On light ground.
+    /// On a light background.
     pub light: [u8; 3],
-    /// On dark ground.
+    /// On a dark background.
     pub dark: [u8; 3],
 }
 
@@ -29,7 +29,7 @@ const fn tone(name: &'static str, light: u32, dark: u32) -> Tone {
     Tone { name, light: bytes(light), dark: bytes(dark) }
 }
 
-/// Every colour. The series follow Okabe and Ito, whose hues stay apart for colour-blind eyes.
+/// Every colour. The series follow the palette of Okabe and Ito, which colour-blind readers can distinguish.
 pub const TONES: [Tone; 13] = [
     tone("text", 0x1c2430, 0xe6eaf0),
     tone("muted", 0x5d6878, 0x9aa6b6),
@@ -51,17 +51,17 @@ pub const TONES: [Tone; 13] = [
 pub struct Ink(usize);
 
 impl Ink {
-    /// Words that carry the message.
+    /// Main text.
     pub const TEXT: Self = Self(0);
-    /// Words beside the message.
+    /// Secondary text.
     pub const MUTED: Self = Self(1);
     /// Axes and reference lines.
     pub const AXIS: Self = Self(2);
     /// Grid lines.
     pub const GRID: Self = Self(3);
-    /// The ground.
+    /// The background.
     pub const SURFACE: Self = Self(4);
-    /// Number of series that look different.
+    /// Number of series colours.
     pub const SERIES: usize = 8;
 
     /// The colour of a series.
@@ -75,7 +75,7 @@ impl Ink {
     }
 }
 
-/// Which part of a text stands at its point.
+/// Which part of a text is placed at its point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Anchor {
     /// Its left end.
@@ -89,15 +89,15 @@ pub enum Anchor {
 /// A piece of text on one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextLabel {
-    /// Where, on the base line.
+    /// Position on the baseline.
     pub at: Point,
-    /// What.
+    /// The text.
     pub text: String,
     /// Font size.
     pub size: f64,
     /// Colour.
     pub ink: Ink,
-    /// Which part stands at the point.
+    /// Which part is placed at the point.
     pub anchor: Anchor,
     /// Bold.
     pub bold: bool,
@@ -111,17 +111,17 @@ impl TextLabel {
         Self { at, text: text.into(), size, ink, anchor: Anchor::Start, bold: false, upright: false }
     }
 
-    /// The same with another anchor.
+    /// Sets the anchor.
     pub fn anchored(self, anchor: Anchor) -> Self {
         Self { anchor, ..self }
     }
 
-    /// The same in bold.
+    /// Makes it bold.
     pub fn bold(self) -> Self {
         Self { bold: true, ..self }
     }
 
-    /// The same from bottom to top.
+    /// Makes it read from bottom to top.
     pub fn upright(self) -> Self {
         Self { upright: true, ..self }
     }
@@ -129,15 +129,15 @@ impl TextLabel {
 
 /// One thing to draw. Later marks cover earlier ones.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The fields are what their names say.
+#[allow(missing_docs)] // The names of the fields say what they are.
 pub enum Mark {
-    /// Open lines through points, all of one look.
+    /// Open lines through points, all in one style.
     Lines { paths: Vec<Vec<Point>>, ink: Ink, width: f64, dashed: bool },
     /// A filled polygon.
     Area { points: Vec<Point>, ink: Ink, opacity: f64 },
-    /// Filled circles, all of one look.
+    /// Filled circles, all in one style.
     Dots { centres: Vec<Point>, radius: f64, ink: Ink, opacity: f64 },
-    /// A heat map: colours with opacity, row after row from the top, smoothed between their centres.
+    /// A heat map: colours with opacity, in rows from the top, interpolated between cell centres.
     Raster { corner: Point, width: f64, height: f64, columns: usize, colours: Vec<[u8; 4]> },
     /// Text.
     Text(TextLabel),
@@ -150,7 +150,7 @@ pub struct Scene {
     pub width: f64,
     /// Height.
     pub height: f64,
-    /// What it shows, for those who cannot see it.
+    /// What it shows, for screen readers.
     pub title: String,
     /// What to draw, first to last.
     pub marks: Vec<Mark>,
@@ -167,7 +167,7 @@ impl Scene {
         self.lines(vec![points], ink, width);
     }
 
-    /// Draws several lines of one look.
+    /// Draws several lines in one style.
     pub fn lines(&mut self, paths: Vec<Vec<Point>>, ink: Ink, width: f64) {
         let paths = paths.into_iter().map(finite).collect();
         self.marks.push(Mark::Lines { paths, ink, width, dashed: false });
@@ -199,14 +199,14 @@ impl Scene {
         self.marks.push(Mark::Raster { corner, width, height, columns, colours });
     }
 
-    /// Writes a text, if its place is finite.
+    /// Writes a text, if its position is finite.
     pub fn text(&mut self, label: TextLabel) {
         if label.at.0.is_finite() && label.at.1.is_finite() {
             self.marks.push(Mark::Text(label));
         }
     }
 
-    /// Puts another picture into this one, its top left corner at a point.
+    /// Inserts another picture with its top left corner at a point.
     pub fn place(&mut self, other: Scene, (dx, dy): Point) {
         let shift = |points: &mut Vec<Point>| points.iter_mut().for_each(|p| *p = (p.0 + dx, p.1 + dy));
         self.marks.extend(other.marks.into_iter().map(|mut mark| {
@@ -221,7 +221,7 @@ impl Scene {
         }));
     }
 
-    /// Pictures of one size, side by side and row after row.
+    /// Arranges pictures of one size in a grid.
     pub fn grid(panels: &[Scene], columns: usize, title: impl Into<String>) -> Self {
         const GAP: f64 = 16.0;
         let (width, height) = panels.iter().fold((1.0_f64, 1.0_f64), |(w, h), p| (w.max(p.width), h.max(p.height)));

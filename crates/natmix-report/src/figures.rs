@@ -1,4 +1,4 @@
-//! Every picture of a report: which there are, what they are called, how they stand on the page and in files.
+//! The pictures of a report: their names, captions and layout, on the page and in files.
 
 mod density;
 mod elbo;
@@ -16,26 +16,26 @@ use super::figure::{Ink, Scene};
 use super::{Draws, Report};
 use interest::Ranked;
 
-/// The names of all pictures there may be.
+/// The names of all possible pictures.
 pub const NAMES: [&str; 7] = ["elbo", "weights", "marginals", "pairs", "calibration", "roc", "residuals"];
-/// Marginals shown.
+/// Most marginals shown.
 const MOST_MARGINALS: usize = 12;
-/// Width that a phone shows without shrinking.
+/// Width that fits on a phone without shrinking.
 pub const NARROW: f64 = 350.0;
 
-/// How a picture stands on the page.
+/// How a picture is laid out on the page.
 pub enum FigureLayout {
-    /// Over the whole width: drawn twice, so that letters keep their size on a phone.
+    /// Full width: drawn twice, so that letters keep their size on a phone.
     Whole { wide: Scene, narrow: Scene },
-    /// Beside others where there is room.
+    /// Half width, next to another where there is room.
     Half(Scene),
     /// Many small ones.
     Multiples(Vec<Scene>),
 }
 
-/// A picture with its words.
+/// A picture with its heading and caption.
 pub struct Picture {
-    /// File name without ending, and anchor on the page.
+    /// File name without extension, and anchor on the page.
     pub name: &'static str,
     /// Heading.
     pub heading: &'static str,
@@ -46,7 +46,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// The picture as a file of its own.
+    /// The picture as a single scene for a file.
     pub fn scene(&self) -> Scene {
         let one = |scene: &Scene| Scene::grid(std::slice::from_ref(scene), 1, scene.title.clone());
         match &self.layout {
@@ -66,7 +66,7 @@ pub fn all(report: &Report, trace: &[TraceRow], draws: &Draws) -> Vec<Picture> {
     all.into_iter().flatten().chain(predictions(report)).collect()
 }
 
-/// Colour of a component among `count`; all alike where they are too many to tell apart.
+/// Colour of a component among `count`; one colour for all if there are too many to distinguish.
 fn colour(index: usize, count: usize) -> Ink {
     Ink::series(if count <= Ink::SERIES { index } else { 0 })
 }
@@ -77,7 +77,7 @@ fn elbo(report: &Report, trace: &[TraceRow], width: f64) -> Option<Picture> {
         name: "elbo",
         heading: "How the fit went",
         caption: "Evidence lower bound against evaluations of the target; larger is better. The band is two standard \
-                  errors wide on each side. A fit that has come to rest ends flat."
+                  errors wide on each side. The curve of a converged fit ends flat."
             .into(),
         layout: FigureLayout::Whole { wide: draw(width)?, narrow: draw(NARROW)? },
     })
@@ -91,11 +91,11 @@ fn weights(report: &Report) -> Option<Picture> {
 
 fn marginals(ranked: &Ranked, parameters: usize) -> Option<Picture> {
     let shown = &ranked.columns[..ranked.columns.len().min(MOST_MARGINALS)];
-    // Two or four stand two in a row, more than that three.
+    // Two or four are shown two per row, more than that three per row.
     let width = if matches!(shown.len(), 1 | 2 | 4) { 400.0 } else { 300.0 };
     let panels: Vec<Scene> = shown.iter().map(|column| marginals::draw(column, width)).collect();
     let which = if panels.len() < parameters {
-        format!(" Shown are {} of {parameters}: those with several modes or long tails first.", panels.len())
+        format!(" Shown are {} of {parameters}, those with several modes or long tails first.", panels.len())
     } else {
         String::new()
     };
@@ -124,20 +124,20 @@ fn predictions(report: &Report) -> impl Iterator<Item = Picture> {
         half(
             "calibration",
             "Calibration",
-            "What was predicted against what happened, a dot a bin of rows, with two standard errors. Honest \
-             probabilities lie on the diagonal.",
+            "Observed against predicted frequency, one dot per bin of rows, with two standard errors. \
+             Well-calibrated probabilities lie on the diagonal.",
             scores::calibration(report),
         ),
         half(
             "roc",
             "ROC curve",
-            "Share of positives found against share of false alarms, for every threshold. Chance is the diagonal.",
+            "True against false positive rate for every threshold. The diagonal is chance.",
             scores::roc(report),
         ),
         half(
             "residuals",
             "Residuals",
-            "Observed less predicted in standard deviations. Without pattern, about 95% inside the grey band.",
+            "Observed minus predicted, in standard deviations. For a good fit they show no pattern, and about 95% lie inside the grey band.",
             scores::residuals(report),
         ),
     ];

@@ -1,4 +1,4 @@
-//! `frames.json`: how a mixture formed, moment by moment, in the one or two coordinates that show most of it.
+//! `frames.json`: how a mixture formed, moment by moment, in the one or two most informative coordinates.
 
 mod view;
 
@@ -10,15 +10,15 @@ use natmix::target::Target;
 use serde::{Deserialize, Serialize};
 use view::FormationView;
 
-/// Fewest and most moments that can be asked for: a film has two ends, and a page must stay a page.
+/// Fewest and most moments that can be requested: there are a first and a last one, and the page must stay small.
 pub const MOMENTS: std::ops::RangeInclusive<usize> = 2..=500;
 
-/// Moments of a run, the first one and the finished mixture among them.
+/// Moments of a run, including the first one and the final mixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Formation {
     /// Names of the coordinates shown, one or two.
     pub names: Vec<String>,
-    /// Whether they are meant on the scale that was fitted, not on the user's own.
+    /// Whether they are on the scale that was fitted, not on the user's own.
     pub fitted_scale: bool,
     /// First to last.
     #[serde(rename = "frames")]
@@ -32,20 +32,20 @@ pub struct Moment {
     pub iteration: u64,
     /// Points at which the target was evaluated so far.
     pub evals: u64,
-    /// ELBO; of the last moment, from fresh draws.
+    /// ELBO; for the last moment, from fresh draws.
     #[serde(with = "nullable")]
     pub elbo: f64,
-    /// Weights, one a component.
+    /// Weights, one per component.
     pub weights: Vec<f64>,
-    /// Means, one a component.
+    /// Means, one per component.
     pub means: Vec<Vec<f64>>,
-    /// Covariances, one a component.
+    /// Covariances, one per component.
     pub covariances: Vec<Vec<Vec<f64>>>,
 }
 
 impl Formation {
     /// From the frames of a run and its result `last`, at most `most` moments spread over all iterations. `earlier` is
-    /// what an interrupted run has left that this one goes on from.
+    /// the formation of the interrupted run that this one resumes.
     pub fn new(target: &dyn Target, frames: &[Frame], last: &Frame, earlier: Option<Self>, most: usize) -> Self {
         let frames = || frames.iter().filter(|frame| frame.iteration < last.iteration).chain([last]);
         let mixtures: Vec<&Mixture> = frames().map(|frame| &frame.mixture).collect();
@@ -62,14 +62,14 @@ impl Formation {
         Self { names: view.names, fitted_scale: view.fitted_scale, moments: spread(moments, most) }
     }
 
-    /// Reads `frames.json`; `file` stands in messages.
+    /// Reads `frames.json`; `file` is its name in messages.
     pub fn read(text: &str, file: &str) -> Result<Self, Error> {
         let bad = |problem: String| Error::BadFile { file: file.into(), problem };
         let formation: Self =
-            serde_json::from_str(text).map_err(|error| bad(format!("is not a film of natmix ({error})")))?;
+            serde_json::from_str(text).map_err(|error| bad(format!("was not written by natmix ({error})")))?;
         let dim = formation.names.len();
         if !(1..=2).contains(&dim) || !formation.moments.iter().all(|moment| moment.is_sound(dim)) {
-            return Err(bad("is damaged: its moments do not fit to its names".into()));
+            return Err(bad("is damaged: its moments do not match its names".into()));
         }
         Ok(formation)
     }
@@ -88,7 +88,7 @@ impl Moment {
     }
 }
 
-/// At most `most` of the moments, as evenly over the iterations as they come; first and last stay.
+/// At most `most` of the moments, spread as evenly over the iterations as possible; the first and last are kept.
 fn spread(moments: Vec<Moment>, most: usize) -> Vec<Moment> {
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return moments };
     if moments.len() <= most {

@@ -1,9 +1,9 @@
-//! Text from outside made safe for HTML and SVG.
+//! Escapes untrusted text for HTML and SVG.
 
-/// Text in which nothing can be taken for markup.
+/// Text in which nothing can be mistaken for markup.
 ///
-/// Control characters, which XML forbids, and those that turn the direction of reading, which make a name look like
-/// another, become the replacement character.
+/// Control characters, which XML forbids, and characters that change the direction of text, which can disguise a name,
+/// become the replacement character.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -21,11 +21,11 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// A sentence in which names stand in backticks: safe, and the names set apart.
+/// A sentence with names in backticks: escaped, with the names as code.
 pub fn prose(text: &str) -> String {
     let safe = escape(text);
     let parts: Vec<&str> = safe.split('`').collect();
-    // An odd mark has no partner and stays.
+    // An unpaired backtick stays.
     let pairs = (parts.len() - 1) / 2 * 2;
     let mut marked = parts[0].to_owned();
     for (i, part) in parts.iter().enumerate().skip(1) {
@@ -39,7 +39,7 @@ pub fn prose(text: &str) -> String {
     marked
 }
 
-/// The same with a capital at its head.
+/// Like [`prose`], with a capital first letter.
 pub fn headline(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
@@ -50,7 +50,7 @@ fn is_unsafe(c: char) -> bool {
     matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// Bytes as the text that a `data:` address holds.
+/// Bytes in base64, for a `data:` URL.
 pub fn base64(bytes: &[u8]) -> String {
     const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_set_apart() {
+    fn names_in_backticks_become_code() {
         assert_eq!(prose("`a` on `<b>`"), "<code>a</code> on <code>&lt;b&gt;</code>");
         assert_eq!(prose("a ` alone"), "a ` alone");
         assert_eq!(prose("`a` and `"), "<code>a</code> and `");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_and_tricks_become_text() {
+    fn markup_and_unsafe_characters_are_escaped() {
         assert_eq!(escape("<b a='1' c=\"2\">&amp;"), "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;amp;");
         assert_eq!(escape("a\u{0}b\u{202E}c\td"), "a\u{FFFD}b\u{FFFD}c d");
         assert_eq!(escape("größe µ 年齢"), "größe µ 年齢");

@@ -1,7 +1,7 @@
 //! Pictures and the page of a fit, from its report, trace and draws.
 //!
-//! The plain types that a page is made from ([`Report`], [`Draws`], [`Formation`](formation::Formation)) are the input of this package
-//! and therefore live here: whoever fits fills them, and drawing depends on nothing that fits.
+//! The plain types that a page is made from ([`Report`], [`Draws`], [`Formation`](formation::Formation)) are the input
+//! of this package and therefore defined here: packages that fit fill them in, and drawing does not depend on fitting.
 #![forbid(unsafe_code)]
 
 pub mod figure;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// `report.json`. Numbers that are not finite are written as `null` and read as NaN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The plain answer.
+    /// The verdict.
     pub verdict: VerdictSummary,
     /// ELBO from fresh draws.
     pub elbo: ReportedEstimate,
@@ -31,7 +31,7 @@ pub struct Report {
     /// Effective sample size of the smoothed weights.
     #[serde(with = "nullable")]
     pub ess: f64,
-    /// Number of separate modes of the mixture.
+    /// Number of modes of the mixture.
     pub modes: usize,
     /// What the search for modes found, where there was one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -56,13 +56,13 @@ pub struct Report {
     pub version: String,
     /// Every setting, resolved.
     pub config: serde_json::Value,
-    /// Figures on the training data, for models with data.
+    /// Scores on the training data, for models with data.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub train: Option<Scores>,
-    /// Figures on the test data.
+    /// Scores on the test data.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub test: Option<Scores>,
-    /// Whether predictions on rows of another kind are told apart.
+    /// How well out-of-distribution rows are detected.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ood: Option<Ood>,
     /// Leave-one-out cross-validation by importance sampling.
@@ -73,13 +73,13 @@ pub struct Report {
 /// Whether to trust the fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictSummary {
-    /// The answer.
+    /// Whether to trust it.
     pub trusted: bool,
-    /// One sentence: what was found, how many modes, may you trust it.
+    /// One sentence: what was fitted, how many modes it has, and whether to trust it.
     pub sentence: String,
-    /// What speaks against it, each with what to try.
+    /// Reasons against trusting it, each with a remedy to try.
     pub reasons: Vec<String>,
-    /// What is worth knowing but does not count against it.
+    /// Remarks that do not count against it.
     pub notes: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ pub struct Parameter {
 pub struct ModelSummary {
     /// `logistic`, `linear`, `poisson`, `softmax`, `mlp` or `density`.
     pub kind: String,
-    /// One line for people: data file, rows, columns.
+    /// One line for display: data file, rows, columns.
     pub summary: String,
     /// Rows of the training data, if any.
     pub rows: Option<usize>,
@@ -149,11 +149,11 @@ pub struct Evals {
 pub struct StopSummary {
     /// In one word.
     pub reason: String,
-    /// Whether the ELBO had come to rest.
+    /// Whether the ELBO had converged.
     pub converged: bool,
 }
 
-/// Figures of prediction on a set of rows; which ones depends on the model.
+/// Scores of predictions on a set of rows; which ones are present depends on the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
     /// Rows.
@@ -161,7 +161,7 @@ pub struct Scores {
     /// Mean negative log predictive density.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub nll: Option<f64>,
-    /// Share of rows predicted right.
+    /// Share of rows predicted correctly.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub accuracy: Option<f64>,
     /// Brier score.
@@ -182,7 +182,7 @@ pub struct Scores {
     /// Root mean squared error of the predictive mean.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rmse: Option<f64>,
-    /// Predicted against observed frequency, a point a bin: (mean prediction, observed share, rows).
+    /// Calibration, one point per bin: (mean prediction, observed frequency, rows).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub calibration: Vec<(f64, f64, usize)>,
     /// ROC curve: (false positive rate, true positive rate), at most a few hundred points.
@@ -193,17 +193,17 @@ pub struct Scores {
     pub residuals: Vec<(f64, f64)>,
 }
 
-/// How well the entropy of predictions tells rows of another kind from those of the test.
+/// How well the predictive entropy separates out-of-distribution rows from test rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ood {
-    /// Rows of another kind.
+    /// Number of out-of-distribution rows.
     pub rows: usize,
-    /// Chance that such a row has the larger entropy of two.
+    /// Probability that such a row has larger entropy than a test row.
     pub auroc: f64,
-    /// Share of test rows above the entropy that 95% of such rows reach.
+    /// False positive rate: share of test rows above the entropy that 95% of such rows exceed.
     #[serde(with = "nullable")]
     pub fpr95: f64,
-    /// The same as `auroc` with mutual information in the place of entropy.
+    /// Like `auroc`, with mutual information instead of entropy.
     #[serde(with = "nullable")]
     pub auroc_mutual_information: f64,
     /// Mean entropy of such rows, in nats.
@@ -219,19 +219,19 @@ pub struct Loo {
     pub se: f64,
     /// Effective number of parameters.
     pub p_loo: f64,
-    /// Rows whose own k-hat is too large to trust their part.
+    /// Rows whose own k-hat is too large to trust their contribution.
     pub bad_rows: usize,
     /// The largest k-hat of a row.
     #[serde(with = "nullable")]
     pub max_k_hat: f64,
 }
 
-/// Draws on the users' own scale: what marginals and pair plots are made from.
+/// Draws on the user's own scale, for marginals and pair plots.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draws {
-    /// One name a parameter.
+    /// One name per parameter.
     pub names: Vec<String>,
-    /// Draw after draw.
+    /// Values, one draw after another.
     pub values: Vec<f64>,
     /// The component that each draw came from.
     pub component: Vec<usize>,

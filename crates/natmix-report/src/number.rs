@@ -1,9 +1,10 @@
-//! Numbers for people: as many digits as their error allows, a true minus sign, powers of ten where zeros would not be read.
+//! Formats numbers for display: as many digits as their error allows, a true minus sign, powers of ten instead of many
+//! zeros.
 
-/// What stands where a number is not known.
+/// Shown in place of an unknown number.
 pub const UNKNOWN: &str = "–";
 
-/// A number with a fixed count of decimals.
+/// A number with a fixed number of decimals.
 pub fn fixed(x: f64, decimals: usize) -> String {
     if x.is_infinite() {
         return if x > 0.0 { "∞".into() } else { "−∞".into() };
@@ -12,7 +13,7 @@ pub fn fixed(x: f64, decimals: usize) -> String {
         return UNKNOWN.into();
     }
     let text = format!("{x:.decimals$}");
-    // What rounds to zero has no sign.
+    // Numbers that round to zero have no sign.
     if text.chars().all(|c| matches!(c, '-' | '0' | '.')) { text.replace('-', "") } else { text.replace('-', "−") }
 }
 
@@ -42,14 +43,14 @@ pub fn rounded(x: f64, error: f64) -> String {
         return power(x, (size - fine + 1).clamp(1, 7) as usize);
     }
     if fine > 1 {
-        // Before the decimal point, too, digits beyond the error are noise.
+        // Digits below the error are noise before the decimal point too.
         let unit = 10f64.powi(fine - 1);
         return fixed((x / unit).round() * unit, 0);
     }
     fixed(x, (1 - fine) as usize)
 }
 
-/// A count with its thousands apart.
+/// A count with thousands separators.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -62,7 +63,7 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// A time.
+/// A duration.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return UNKNOWN.into();
@@ -96,7 +97,7 @@ pub fn power(x: f64, decimals: usize) -> String {
     format!("{}×10{}", front.replace('-', "−"), superscript(exponent))
 }
 
-/// Digits and minus raised.
+/// Digits and minus sign as superscripts.
 pub fn superscript(number: &str) -> String {
     const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     number

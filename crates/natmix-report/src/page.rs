@@ -1,7 +1,7 @@
-//! `report.html`: one page that needs nothing else, and its pictures as files.
+//! `report.html`: one self-contained page, and its pictures as files.
 //!
-//! The answer comes first, then the figures behind it, then the pictures, then the tables. No font and no address:
-//! everything is inside, and a content policy forbids the rest. The only script there may be moves a slider.
+//! The verdict comes first, then the key figures, the pictures and the tables. There are no fonts or links to load:
+//! everything is inline, and a content security policy forbids anything else. The only script, if any, moves a slider.
 
 mod formation;
 mod tables;
@@ -37,7 +37,7 @@ pub fn write_page(
             std::fs::write(svg_file, svg::file(&scene))?;
             std::fs::write(png_file, png::encode(&scene)?)?;
         } else {
-            // What an earlier fit left here would be taken for this one's.
+            // Pictures of an earlier fit would be mistaken for those of this one.
             remove(&svg_file)?;
             remove(&png_file)?;
         }
@@ -45,7 +45,7 @@ pub fn write_page(
     std::fs::write(dir.join("report.html"), html(report, &pictures, formation))
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 pub fn remove(file: &Path) -> std::io::Result<()> {
     std::fs::remove_file(file).or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
@@ -83,7 +83,7 @@ pub fn document(title: &str, body: &str) -> String {
     with_policy(title, body, "")
 }
 
-/// The same, with more that is allowed.
+/// Like [`document`], with additions to the content security policy.
 fn with_policy(title: &str, body: &str, policy: &str) -> String {
     let title = escape(title);
     format!(
@@ -98,14 +98,14 @@ fn with_policy(title: &str, body: &str, policy: &str) -> String {
     )
 }
 
-/// Pictures and tables for models with data, two in a row.
+/// Pictures and tables for models with data, two per row.
 fn predictions<'a>(find: &dyn Fn(&str) -> Option<&'a Picture>, report: &Report) -> String {
     let pictures: String = ["calibration", "roc", "residuals"].into_iter().filter_map(find).map(card).collect();
     let cards = pictures + &tables::scores(report) + &tables::loo(report);
     if cards.is_empty() { cards } else { format!("<div class=\"pair\">{cards}</div>") }
 }
 
-/// The colours of the pictures as variables of the page, for both grounds, and the classes that use them.
+/// The colours of the pictures as variables of the page, for light and dark themes, and the classes that use them.
 fn palette() -> String {
     let variables = |pick: fn(&Tone) -> [u8; 3]| -> String {
         let line = |tone: &Tone| {
@@ -133,7 +133,7 @@ fn header(report: &Report) -> String {
     format!("<header><p class=\"kind\">{}</p><h1>{}</h1></header>\n", escape(kind), headline(&report.model.summary))
 }
 
-/// The answer: colour, sign and words say the same.
+/// The verdict, by colour, symbol and words.
 fn verdict(report: &Report) -> String {
     let verdict = &report.verdict;
     let (class, answer, sign) = if !verdict.trusted {
@@ -155,25 +155,25 @@ fn verdict(report: &Report) -> String {
          <svg class=\"sign\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" r=\"12\"/><path d=\"{sign}\"/></svg>\
          <div><p class=\"answer\">{answer}</p><p class=\"sentence\">{}</p>{}{}</div></section>\n",
         prose(&verdict.sentence),
-        list("reasons", "What speaks against it, and what to try", &verdict.reasons),
-        list("notes", "Worth knowing", &verdict.notes)
+        list("reasons", "Reasons for caution, and what to try", &verdict.reasons),
+        list("notes", "Notes", &verdict.notes)
     )
 }
 
-/// One figure: what it is, its value, and a line below.
-struct Figure {
+/// One key figure: its name, its value, and a line below.
+struct KeyFigure {
     name: &'static str,
     value: String,
     below: String,
 }
 
 fn key_figures(report: &Report) -> String {
-    let estimate = |name, estimate: ReportedEstimate| Figure {
+    let estimate = |name, estimate: ReportedEstimate| KeyFigure {
         name,
         value: number::rounded(estimate.mean, estimate.se),
         below: match estimate.se {
             se if se.is_finite() => format!("± {} std. error", number::significant(se, 2)),
-            _ => "error not known".into(),
+            _ => "error unknown".into(),
         },
     };
     let all = [
@@ -181,21 +181,25 @@ fn key_figures(report: &Report) -> String {
         estimate("Log evidence", report.log_evidence),
         k_hat(report),
         effective_draws(report),
-        Figure {
+        KeyFigure {
             name: "Modes",
             value: number::count(report.modes as u64),
             below: plural(report.components.len() as u64, "component"),
         },
-        Figure {
+        KeyFigure {
             name: "Evaluations",
             value: number::count(report.evals.points),
             below: format!("+ {} for diagnostics", number::count(report.evals.diagnostics)),
         },
-        Figure { name: "Time", value: number::duration(report.seconds), below: plural(report.iterations, "iteration") },
-        Figure {
+        KeyFigure {
+            name: "Time",
+            value: number::duration(report.seconds),
+            below: plural(report.iterations, "iteration"),
+        },
+        KeyFigure {
             name: "Stopped because",
             value: report.stop.reason.clone(),
-            below: if report.stop.converged { "the ELBO came to rest" } else { "the ELBO had not come to rest" }.into(),
+            below: if report.stop.converged { "the ELBO converged" } else { "the ELBO had not converged" }.into(),
         },
     ];
     let cards: String = all
@@ -209,7 +213,7 @@ fn key_figures(report: &Report) -> String {
     format!("<section id=\"figures\"><dl class=\"figures\">{cards}</dl></section>\n")
 }
 
-fn k_hat(report: &Report) -> Figure {
+fn k_hat(report: &Report) -> KeyFigure {
     let limit = number::fixed(report.k_threshold, 2);
     let below = if report.k_hat.is_nan() {
         "could not be estimated".into()
@@ -218,15 +222,15 @@ fn k_hat(report: &Report) -> Figure {
     } else {
         format!("✗ above the limit {limit}")
     };
-    Figure { name: "Tail shape k\u{302}", value: number::fixed(report.k_hat, 2), below }
+    KeyFigure { name: "Tail shape k\u{302}", value: number::fixed(report.k_hat, 2), below }
 }
 
-fn effective_draws(report: &Report) -> Figure {
+fn effective_draws(report: &Report) -> KeyFigure {
     let draws = report.evals.diagnostics;
     if draws == 0 || report.ess > draws as f64 {
-        return Figure { name: "Effective draws", value: number::significant(report.ess, 3), below: String::new() };
+        return KeyFigure { name: "Effective draws", value: number::significant(report.ess, 3), below: String::new() };
     }
-    Figure {
+    KeyFigure {
         name: "Effective draws",
         value: number::percent(report.ess / draws as f64),
         below: format!("{} of {}", number::count(report.ess.round() as u64), number::count(draws)),
@@ -240,7 +244,7 @@ fn plural(n: u64, noun: &str) -> String {
 fn card(picture: &Picture) -> String {
     let (class, inside) = match &picture.layout {
         FigureLayout::Whole { wide, narrow } => {
-            // Letters that grow with the window would shout.
+            // Limits how far letters grow with the window.
             let most = (1.1 * wide.width).round();
             let [wide, narrow] = [wide, narrow].map(svg::inline);
             let wide = format!("<div class=\"wide\" style=\"max-width:{most}px\">{wide}</div>");

@@ -224,7 +224,7 @@ fn phase(bytes: &[u8]) -> Phase {
     let (_, header) = SafeTensors::read_metadata(bytes).unwrap();
     let document: serde_json::Value = serde_json::from_str(&header.metadata().as_ref().unwrap()["natmix"]).unwrap();
     let phase = &document["content"]["strategy"];
-    (phase["stage"].as_u64().unwrap(), phase["settling"].as_u64())
+    (phase["stage"].as_u64().unwrap(), phase["settling_left"].as_u64())
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Arbitrary text is refused, or makes settings that are the same once written and read again, and an engine's or an error.
+//! Arbitrary text is either refused or parsed into settings that survive writing and reading, and that resolve to an
+//! engine configuration or to an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,12 +11,12 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(settings) = toml::from_str::<Settings>(text) else { return };
     let written = toml::to_string_pretty(&settings).expect("settings can be written");
     let mut again: Settings = toml::from_str(&written).expect("what was written can be read");
-    // What changes no result is not written.
+    // Settings that do not affect results are not written.
     again.engine.seed = settings.engine.seed;
     again.engine.threads = settings.engine.threads;
     (again.fit.out, again.fit.stream) = (settings.fit.out.clone(), settings.fit.stream);
     again.fit.trace_frames = settings.fit.trace_frames;
-    // A NaN is no equal of itself.
+    // NaN does not equal itself.
     if !format!("{settings:?}").contains("NaN") {
         assert_eq!(again, settings);
     }

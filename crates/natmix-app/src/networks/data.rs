@@ -19,11 +19,12 @@ const FOR_TABLES: &[usize] = &[50];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkInput {
-    /// Images of one size; pixels from 0 to 1, then centred and scaled by the training set's mean and standard deviation.
+    /// Images of one size; pixels from 0 to 1, then centred and scaled by the training set's mean and standard
+    /// deviation.
     Images {
         /// Rows of pixels.
         height: usize,
-        /// Pixels in a row.
+        /// Pixels per row.
         width: usize,
         /// Mean of all pixels.
         mean: f64,
@@ -32,23 +33,23 @@ pub enum NetworkInput {
     },
     /// Columns of a table.
     Table {
-        /// How columns became features.
+        /// How columns are encoded as features.
         encoding: Encoding,
     },
 }
 
-/// What a posterior must remember to predict.
+/// What a posterior must store to predict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkMemory {
     /// The network.
     pub network: Network,
     /// How data become inputs.
     pub input: NetworkInput,
-    /// Whether components are points, as those of plain networks are.
+    /// Whether components are point estimates, as those of plain networks are.
     pub points: bool,
 }
 
-/// Everything that a network is trained and judged on.
+/// All data that a network is trained and evaluated on.
 #[derive(Clone, Debug)]
 pub struct NetworkData {
     /// The network.
@@ -59,13 +60,13 @@ pub struct NetworkData {
     pub train: Examples,
     /// Rows to test with.
     pub test: Option<Examples>,
-    /// Rows of another kind.
+    /// Out-of-distribution rows.
     pub ood: Option<Examples>,
     /// Names of the features.
     pub names: Vec<String>,
-    /// One line for people.
+    /// One line for display.
     pub summary: String,
-    /// What was odd about the data, but no error.
+    /// Warnings about the data.
     pub warnings: Vec<String>,
 }
 
@@ -133,14 +134,15 @@ impl NetworkData {
             outcome: Some(outcome.clone()),
             standardize: settings.standardize(),
             standardize_outcome: settings.standardize() && likelihood == OutcomeLikelihood::Gaussian,
-            // Units have biases of their own; the column goes out again below, but it lets features be centred.
+            // Units have biases of their own, so the intercept is dropped again below; it allows features to be
+            // centred.
             intercept: true,
             ..DesignOptions::default()
         };
         let Design { names, dim, rows, x, outcome: y, encoding, warnings, .. } = Design::new(table, &options)?;
         if dim < 2 {
             let file = file.unwrap_or("the table");
-            return refuse(format!("{file} has no column beside `{outcome}`: there is nothing to learn from"));
+            return refuse(format!("{file} has no column besides `{outcome}`: there is nothing to learn from"));
         }
         let likelihood = match likelihood {
             OutcomeLikelihood::Bernoulli => NetworkLikelihood::Bernoulli,
@@ -185,7 +187,7 @@ impl NetworkData {
 }
 
 impl NetworkInput {
-    /// Reads rows that are to be predicted. Without `outcome` there need be none, and zeros stand for them.
+    /// Reads rows to predict. Unless `outcome` is set they need no outcomes, and zeros stand in for them.
     pub fn read(&self, path: &Path, outcome: bool) -> Result<Examples, StudyError> {
         match self {
             NetworkInput::Images { .. } => {
@@ -203,7 +205,7 @@ impl NetworkInput {
         }
     }
 
-    /// Rows of a table in memory, to be predicted.
+    /// Encodes rows of a table in memory for prediction.
     pub fn encode(&self, table: Table) -> Result<Examples, StudyError> {
         match self {
             NetworkInput::Images { .. } => refuse("the network was trained on images, not on a table"),
@@ -218,16 +220,18 @@ impl NetworkInput {
         if (set.height, set.width) != (*height, *width) {
             let (h, w) = (set.height, set.width);
             let file = set.file.display();
-            return refuse(format!("{file}: images of {h} x {w} pixels for a network of {height} x {width}"));
+            return refuse(format!(
+                "{file}: images have {h} x {w} pixels, but the network was trained on {height} x {width}"
+            ));
         }
-        // 256 pixels there are: no division for each.
+        // Pixels have 256 values: a table saves one division per pixel.
         let values: Vec<f32> = (0..256).map(|p| ((f64::from(p) / 255.0 - mean) / sd) as f32).collect();
         let x = set.pixels.iter().map(|p| values[usize::from(*p)]).collect();
         let y = set.labels.iter().map(|label| if outcome { f32::from(*label) } else { 0.0 }).collect();
         Ok(Examples::new(x, height * width, y)?)
     }
 
-    /// How columns became features, if the data are a table.
+    /// How columns are encoded as features, if the data are a table.
     pub fn encoding(&self) -> Option<&Encoding> {
         match self {
             NetworkInput::Table { encoding } => Some(encoding),
@@ -247,7 +251,7 @@ impl NetworkInput {
     }
 }
 
-/// Encoded rows as a network takes them; zeros stand for outcomes that are not wanted.
+/// Encoded rows as a network takes them; zeros stand in for outcomes that are not needed.
 fn examples(rows: EncodedRows, outcome: bool) -> Result<Examples, Error> {
     let y = match rows.outcome {
         Some(y) if outcome => y.iter().map(|y| *y as f32).collect(),
@@ -265,7 +269,7 @@ fn without_intercept(x: &[f64], dim: usize) -> Vec<f32> {
     x.chunks_exact(dim).flat_map(|row| row[1..].iter().map(|x| *x as f32)).collect()
 }
 
-/// Levels are classes, 0 and 1 two of them, anything else is a number.
+/// Chooses by the outcome: named levels are classes, 0 and 1 are binary, anything else is a number.
 fn guess(table: &Table, outcome: &str) -> OutcomeLikelihood {
     let Some(column) = table.names.iter().position(|name| name == outcome) else { return OutcomeLikelihood::Gaussian };
     let values = || table.values.iter().skip(column).step_by(table.names.len().max(1));

@@ -11,9 +11,9 @@ use natmix_models::Observations;
 use natmix_nets::Mlp;
 use natmix_nets::train::Optimiser;
 
-/// Weights that the engine may fit.
+/// Most weights that the engine fits.
 const MOST_WEIGHTS: usize = 5_000;
-/// Spread of the places where components start, and the share of it that is each one's own.
+/// Spread of the points at which components start, and each component's own standard deviation as a share of it.
 const START_SPREAD: f64 = 0.7;
 const OWN_SHARE: f64 = 0.4;
 
@@ -38,12 +38,12 @@ pub fn prepare(settings: &Settings, target: &Mlp) -> Result<(Config, Mixture), E
     // One Gaussian unless a number is given.
     let count = settings.engine.components.unwrap_or_default().given().unwrap_or(1);
     let config = settings.config(&about)?.with_components(count);
-    // Hidden units are interchangeable: at the centre nothing tells them apart.
+    // Hidden units are interchangeable: a start at the centre would not break the symmetry.
     let start = random_start(count, config.covariance, weights, spread, settings.seed())?;
     Ok((config, start))
 }
 
-/// Components at random places.
+/// Components at random points.
 pub fn random_start(
     components: usize,
     kind: CovarianceKind,
@@ -62,7 +62,7 @@ pub fn random_start(
     Ok(Mixture::new(&vec![1.0; components], parts.collect::<Result<_, Error>>()?)?)
 }
 
-/// Prior standard deviation of every weight: that of training, or as given.
+/// Prior standard deviation of every weight: as given, or that of training.
 fn prior_sd(settings: &Settings, data: &NetworkData) -> Result<Vec<f64>, Error> {
     let config = settings.network.train(&settings.engine, &data.network, data.train.rows(), Optimiser::Vogn)?;
     let layers = data.network.layers().iter().zip(&config.prior_precision);

@@ -14,16 +14,16 @@ use natmix_nets::predict::Averaging;
 use natmix_nets::{Network, NetworkLikelihood};
 use natmix_report::{Draws, ModelSummary, Parameter, Report, VerdictSummary};
 
-/// Weights up to which each is reported by name.
+/// Most weights that are reported by name.
 const MOST_NAMED: usize = 1_000;
-/// Weights up to which their names are kept in the posterior's file, whose header has a bound.
+/// Most weights whose names are stored in the posterior's file: its header is limited in size.
 const MOST_NAMES_KEPT: usize = 100_000;
-/// Numbers in `draws.zarr` when weights are too many to name.
+/// Most numbers in `draws.zarr` when there are too many weights to name.
 const MOST_DRAWN: usize = 1_000_000;
-/// Draws a component for scores of the training rows.
+/// Draws per component for scores on the training rows.
 const TRAIN_DRAWS: usize = 10;
 
-/// All that is kept: the report with scores, draws, and what predictions need.
+/// Builds the record: the report with scores, draws, and what predictions need.
 pub(crate) fn record(
     found: Finished,
     data: &NetworkData,
@@ -76,7 +76,7 @@ pub(crate) fn record(
     })
 }
 
-/// Draws of all weights of a small network, of a few weights of a large one (its last: biases of the output, noise).
+/// Draws of all weights of a small network, or of the last few weights of a large one (output biases and noise).
 fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], seed: u64) -> Draws {
     let d = network.weights();
     let last = network.layers()[network.layers().len() - 1];
@@ -84,7 +84,7 @@ fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], s
     let n =
         if named { summary::DRAWS.min(MOST_DRAWN / d).max(100) } else { (MOST_DRAWN / d).clamp(20, summary::DRAWS) };
     let (mut values, mut component) = (Vec::with_capacity(n * kept.len()), Vec::with_capacity(n));
-    // A large network's draws one by one: little of them is kept.
+    // Draws of a large network are made one at a time: only a few numbers of each are kept.
     let (turns, each) = if named { (1, n) } else { (n, 1) };
     for turn in 0..turns {
         let z = q.sample(each, seed.wrapping_add(turn as u64));
@@ -94,7 +94,7 @@ fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], s
     Draws { names: names[kept].to_vec(), values, component }
 }
 
-/// The noise alone.
+/// The noise parameter alone.
 fn noise(draws: &Draws, likelihood: NetworkLikelihood) -> Vec<Parameter> {
     let all = if likelihood == NetworkLikelihood::Gaussian { summary::parameters(draws) } else { Vec::new() };
     all.into_iter().rev().take(1).collect()
@@ -112,9 +112,9 @@ fn verdict(data: &NetworkData, found: &Finished) -> VerdictSummary {
         (false, k) => format!("a mixture of {k} Gaussians over its weights"),
     };
     let sentence = if found.interrupted() {
-        format!("Training of {what} was interrupted; what was reached is {parts}.")
+        format!("Training of {what} was interrupted; the state reached is {parts}.")
     } else {
-        format!("Trained {what}: {parts}. Use it for predictions, as far as its test figures carry.")
+        format!("Trained {what}: {parts}. Use it for predictions, and judge them by the test scores.")
     };
     VerdictSummary { trusted: true, sentence, reasons: Vec::new(), notes: found.notes.clone() }
 }

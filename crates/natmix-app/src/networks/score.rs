@@ -1,4 +1,4 @@
-//! How good the predictions of a network are, on rows with outcomes and against rows of another kind.
+//! Scores of a network's predictions, on rows with outcomes and against out-of-distribution rows.
 
 use super::data::NetworkInput;
 use natmix::Error;
@@ -57,7 +57,7 @@ pub fn score(
     Ok((scores, found))
 }
 
-/// Whether the entropy of predictions tells rows of another kind from those of the test.
+/// How well the predictive entropy separates out-of-distribution rows from test rows.
 pub fn ood(
     network: &Network,
     q: &Mixture,

@@ -1,4 +1,4 @@
-//! Networks trained on minibatches, from settings to what was found.
+//! Networks trained on minibatches, from settings to the result.
 
 use super::data::NetworkData;
 use crate::Error;
@@ -13,22 +13,22 @@ use natmix_report::{ReportedEstimate, StopSummary};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Draws a component for the ELBO.
+/// Draws per component for the ELBO.
 const ELBO_DRAWS: usize = 4;
 
-/// A training that is ready to run.
+/// A training run that is ready to start.
 #[derive(Debug)]
 pub struct Training<'a> {
-    /// Its settings, resolved.
+    /// Its resolved settings.
     pub config: TrainConfig,
     data: &'a NetworkData,
-    /// Rows to train on and rows that are held back, unless all are trained on.
+    /// Training and validation rows, unless all rows are trained on.
     parts: Option<(Examples, Examples)>,
     patience: usize,
 }
 
 impl<'a> Training<'a> {
-    /// Resolves the settings and holds rows back if they say so.
+    /// Resolves the settings and holds out validation rows if requested.
     pub fn new(settings: &Settings, data: &'a NetworkData, optimiser: Optimiser) -> Result<Self, Error> {
         settings.check_training(optimiser)?;
         let validation = settings.network.validation;
@@ -38,7 +38,7 @@ impl<'a> Training<'a> {
         Ok(Self { config, data, parts, patience: settings.network.patience() })
     }
 
-    /// How many steps there are.
+    /// The number of training steps.
     pub fn steps(&self) -> u64 {
         (self.config.epochs * self.rows().rows().div_ceil(self.config.batch)) as u64
     }
@@ -47,12 +47,12 @@ impl<'a> Training<'a> {
         self.parts.as_ref().map_or(&self.data.train, |(rows, _)| rows)
     }
 
-    /// Reads the state of an interrupted run of this training.
+    /// Reads the checkpoint of an interrupted run of this training.
     pub fn load(&self, path: &Path) -> Result<TrainState, Error> {
         Ok(TrainState::load(path, &self.data.network, &self.config)?)
     }
 
-    /// Trains. The state is saved in the file `checkpoint`, if there is one, after each epoch.
+    /// Trains. The state is saved to the file `checkpoint`, if given, after each epoch.
     pub fn run(
         &self,
         checkpoint: Option<PathBuf>,
@@ -103,22 +103,22 @@ impl<'a> Training<'a> {
     }
 }
 
-/// Plain words about what the posterior is.
+/// Remarks on what the posterior is.
 fn notes(config: &TrainConfig, iterations: u64) -> Vec<String> {
     if config.optimiser == Optimiser::Adam {
-        return vec!["plain networks: their weights are points, not a posterior".into()];
+        return vec!["plain networks: their weights are point estimates, not a posterior".into()];
     }
     let kept = (iterations as f64 * (-config.curvature_rate).ln_1p()).exp();
     vec![
-        "single weights of a network mean nothing by themselves; judge it by its predictions on test rows".into(),
+        "individual weights of a network have no meaning on their own; judge it by its predictions on test rows".into(),
         if kept > 0.01 {
             format!(
-                "the precision still holds {:.0}% of its first value: these settings make a good predictor, not the best ELBO (a \
-                 larger --curvature-rate comes closer to that)",
+                "the precision still contains {:.0}% of its initial value: these settings aim at good predictions, not at the \
+                 best ELBO (a larger --curvature-rate comes closer to that)",
                 100.0 * kept
             )
         } else {
-            "the start of the precision is forgotten: these settings seek the best ELBO".into()
+            "the initial precision has been forgotten: these settings aim at the best ELBO".into()
         },
     ]
 }

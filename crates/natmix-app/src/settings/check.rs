@@ -1,4 +1,4 @@
-//! Which settings go with which model: the others are refused, with the name of the setting.
+//! Which settings apply to which model: others are refused with a message that names the setting.
 
 use super::{ModelKind, Settings};
 use natmix::Error;
@@ -8,11 +8,11 @@ use natmix_nets::train::Optimiser;
 use natmix_report::formation::MOMENTS;
 use std::path::Path;
 
-/// Most threads: starting many thousands takes longer than any fit.
+/// Most threads: starting many thousands takes longer than a fit.
 const MOST_THREADS: usize = 1024;
 
 /// Settings of the engine that training on minibatches reads.
-const OF_TRAINING: [&str; 10] = [
+const READ_BY_TRAINING: [&str; 10] = [
     "components",
     "covariance",
     "draws_per_component",
@@ -24,8 +24,8 @@ const OF_TRAINING: [&str; 10] = [
     "seed",
     "threads",
 ];
-/// Those among them, and among the settings of networks, that plain networks do not read.
-const NOT_OF_ADAM: [&str; 10] = [
+/// Settings of training and of networks that plain networks do not read.
+const NOT_READ_BY_ADAM: [&str; 10] = [
     "draws_per_component",
     "momentum",
     "curvature_rate",
@@ -38,7 +38,7 @@ const NOT_OF_ADAM: [&str; 10] = [
     "score_draws",
 ];
 /// Settings of networks that only training on minibatches reads.
-const ONLY_OF_TRAINING: [&str; 10] = [
+const TRAINING_ONLY: [&str; 10] = [
     "epochs",
     "first_precision",
     "schedule",
@@ -56,7 +56,7 @@ fn refuse<T>(setting: &'static str, problem: impl Into<String>) -> Result<T, Err
 }
 
 impl Settings {
-    /// Refuses settings that do not go with the model, or with one another.
+    /// Refuses settings that do not apply to the model, or that contradict one another.
     pub fn check(&self) -> Result<(), Error> {
         let Some(model) = self.fit.model else {
             let names = ModelKind::ALL.map(ModelKind::name).join(", ");
@@ -79,7 +79,7 @@ impl Settings {
                 _ => (true, ""),
             };
             if !read {
-                return refuse(setting, format!("does not go with {}, but with {by}", model.name()));
+                return refuse(setting, format!("does not apply to {}, only to {by}", model.name()));
             }
         }
         match model {
@@ -96,7 +96,7 @@ impl Settings {
         if model != ModelKind::Mlp
             && let Some(setting) = self.network.given().next()
         {
-            return refuse(setting, format!("does not go with {}, but with mlp", model.name()));
+            return refuse(setting, format!("does not apply to {}, only to mlp", model.name()));
         }
         self.check_numbers()
     }
@@ -111,7 +111,7 @@ impl Settings {
             && !MOMENTS.contains(&frames)
         {
             let (fewest, most) = (MOMENTS.start(), MOMENTS.end());
-            let problem = format!("must be from {fewest} to {most}, not {frames}: 60 make a smooth film");
+            let problem = format!("must be from {fewest} to {most}, not {frames}: 60 make a smooth animation");
             return refuse("trace_frames", problem);
         }
         for (setting, x) in [("prior_sd", self.fit.prior_sd), ("noise_sd", self.fit.noise_sd)] {
@@ -130,7 +130,7 @@ impl Settings {
         let adam = optimiser == Optimiser::Adam;
         let engine = self.engine.given().filter(|name| *name != "draws" || self.engine.draws != Some(OrAuto::Auto));
         for setting in engine {
-            if !OF_TRAINING.contains(&setting) {
+            if !READ_BY_TRAINING.contains(&setting) {
                 let problem = format!(
                     "is not read by method {name}, which trains networks on minibatches; small networks can be fitted \
                      by ngvi, von, component-draws, ..."
@@ -147,14 +147,14 @@ impl Settings {
             return refuse("init_posterior", format!("is not read by method {name}, which starts networks at random"));
         }
         for setting in self.engine.given().chain(self.network.given()) {
-            if adam && NOT_OF_ADAM.contains(&setting) {
+            if adam && NOT_READ_BY_ADAM.contains(&setting) {
                 return refuse(setting, "is not read by method adam, but by vogn and ivon");
             }
             match setting {
                 "ensemble" if !adam => {
                     return refuse(
                         setting,
-                        format!("is not read by method {name}, but by adam; mixtures have components"),
+                        format!("is not read by method {name}, but by adam; for mixtures set `components`"),
                     );
                 }
                 "weight_decay" if !adam => {
@@ -172,9 +172,9 @@ impl Settings {
         Ok(())
     }
 
-    /// Refuses settings of training where the engine fits a network.
+    /// Refuses settings of minibatch training where the engine fits a network.
     pub fn check_engine_network(&self, method: &str) -> Result<(), Error> {
-        match self.network.given().find(|setting| ONLY_OF_TRAINING.contains(setting)) {
+        match self.network.given().find(|setting| TRAINING_ONLY.contains(setting)) {
             Some(setting) => refuse(setting, format!("is not read by method {method}, but by vogn, ivon and adam")),
             None => Ok(()),
         }
@@ -188,9 +188,9 @@ mod tests {
     use natmix::config::Overrides;
 
     #[test]
-    fn lists_name_settings_that_there_are() {
+    fn lists_name_existing_settings() {
         let all = [Overrides::NAMES, NetworkSettings::NAMES].concat();
-        for name in OF_TRAINING.iter().chain(&NOT_OF_ADAM).chain(&ONLY_OF_TRAINING) {
+        for name in READ_BY_TRAINING.iter().chain(&NOT_READ_BY_ADAM).chain(&TRAINING_ONLY) {
             assert!(all.contains(name), "{name}");
         }
     }

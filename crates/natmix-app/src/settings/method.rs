@@ -4,7 +4,7 @@ use natmix::{Error, Method};
 use natmix_nets::train::Optimiser;
 use serde::{Deserialize, Serialize};
 
-/// A method of the engine, or one that only networks have. `vogn` is both: networks are trained by it on minibatches.
+/// A method of the engine, or one for networks only. `vogn` is both: it also trains networks on minibatches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 pub enum FitMethod {
     /// A method of the engine.
     Engine(Method),
-    /// An optimiser of networks.
+    /// An optimiser for networks.
     Network(Optimiser),
 }
 
 impl FitMethod {
-    /// The name that people use.
+    /// The name on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             FitMethod::Engine(method) => method.name(),
@@ -37,8 +37,7 @@ impl FitMethod {
         }
     }
 
-    /// How components of a network move if the method trains on minibatches; networks are trained by `vogn` unless another
-    /// method is named.
+    /// The optimiser if the method trains networks on minibatches; `vogn` unless another method is named.
     pub fn optimiser(method: Option<Self>) -> Option<Optimiser> {
         match method {
             None | Some(FitMethod::Engine(Method::Auto | Method::Vogn)) => Some(Optimiser::Vogn),

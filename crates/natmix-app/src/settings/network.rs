@@ -1,4 +1,4 @@
-//! Settings of networks: the table `[mlp]` of `config.toml`. What is not set follows from data size and fan-in.
+//! Settings of networks: the table `[mlp]` of `config.toml`. Defaults depend on the size of the data and on fan-in.
 
 use natmix::Error;
 use natmix::config::{DEFAULT_SEED, Overrides};
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 /// Weight draws per component that scores average over.
 const SCORE_DRAWS: usize = 50;
-/// Epochs of patience.
+/// Epochs without improvement after which training stops.
 const PATIENCE: usize = 5;
 
-/// What the outcome of a network is.
+/// The distribution of a network's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutcomeLikelihood {
@@ -25,16 +25,16 @@ pub enum OutcomeLikelihood {
 }
 
 natmix::overlay! {
-    /// What only networks have.
+    /// Settings that only networks have.
     #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Networks (mlp)"))]
     pub struct NetworkSettings {
         /// Sizes of the hidden layers [default: 100,100 for images, 50 for tables]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N,...", value_delimiter = ','))]
         pub hidden: Vec<usize>,
-        /// What hidden units do: relu, tanh [default: relu]
+        /// Activation of the hidden units: relu, tanh [default: relu]
         #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<Activation>))]
         pub activation: Activation,
-        /// bernoulli, categorical or gaussian [default: by the outcome]
+        /// Likelihood: bernoulli, categorical, gaussian [default: chosen by the outcome]
         #[cfg_attr(
             feature = "clap",
             arg(long, value_name = "NAME", value_parser = natmix::config::parse::<OutcomeLikelihood>)
@@ -43,22 +43,22 @@ natmix::overlay! {
         /// Passes over the data [default: 20, more for small data]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
         pub epochs: usize,
-        /// Data of another kind, to see whether the network knows that it does not know [default: none]
+        /// Out-of-distribution data, to see whether predictions on it are less certain [default: none]
         #[cfg_attr(feature = "clap", arg(long, value_name = "DATA"))]
         pub ood: PathBuf,
-        /// Prior precision of the weights [default: by a layer's fan-in]
+        /// Prior precision of the weights [default: chosen by each layer's fan-in]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub prior_precision: f64,
-        /// Precision that weights start with [default: the number of rows]
+        /// Initial precision of the weights [default: the number of rows]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub first_precision: f64,
-        /// How the step size falls: cosine, constant [default: cosine; constant with adam]
+        /// Schedule of the step size: cosine, constant [default: cosine; constant with adam]
         #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<Schedule>))]
         pub schedule: Schedule,
-        /// Share of the run over which prior and entropy grow to full size [default: 0]
+        /// Fraction of the run over which the prior and entropy terms grow to full strength [default: 0]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub warm_up: f64,
-        /// Curvature of vogn: empirical-fisher, gauss-newton (one output) [default: the latter where it can be]
+        /// Curvature of vogn: empirical-fisher, gauss-newton (one output) [default: gauss-newton where possible]
         #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<CurvatureKind>))]
         pub curvature: CurvatureKind,
         /// Weights of the components: equal, bounded, tempered [default: equal]
@@ -67,13 +67,13 @@ natmix::overlay! {
         /// Number of plain networks (with --method adam) [default: 1]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
         pub ensemble: usize,
-        /// Decay of the weights of plain networks, per step [default: 0]
+        /// Weight decay of plain networks, per step [default: 0]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub weight_decay: f64,
-        /// Share of the rows kept apart to stop early [default: none]
+        /// Fraction of the rows held out for early stopping [default: none]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub validation: f64,
-        /// Epochs without a better validation figure after which to stop [default: 5]
+        /// Epochs without a better validation score after which to stop [default: 5]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
         pub patience: usize,
         /// Weight draws per component for scores [default: 50]
@@ -88,7 +88,7 @@ impl NetworkSettings {
         *self == Self::default()
     }
 
-    /// What hidden units do.
+    /// Activation of the hidden units.
     pub fn activation(&self) -> Activation {
         self.activation.unwrap_or(Activation::Relu)
     }
@@ -98,7 +98,7 @@ impl NetworkSettings {
         self.score_draws.unwrap_or(SCORE_DRAWS).max(1)
     }
 
-    /// Epochs of patience.
+    /// Epochs without improvement after which training stops.
     pub fn patience(&self) -> usize {
         self.patience.unwrap_or(PATIENCE).max(1)
     }
@@ -116,13 +116,13 @@ impl NetworkSettings {
         let base = if optimiser == Optimiser::Adam { base.adam() } else { base };
         let batch = engine.minibatch.unwrap_or(base.batch);
         if batch == 0 || batch > rows {
-            let problem = format!("must be from 1 to the {rows} rows there are, not {batch}");
+            let problem = format!("must be from 1 to {rows}, the number of rows, not {batch}");
             return Err(Error::Config { setting: "minibatch", problem });
         }
         let epochs = self.epochs.unwrap_or(if batch == base.batch {
             base.epochs
         } else {
-            // As many steps as with the batch that the defaults are for.
+            // As many steps as with the default batch.
             base.epochs.min((base.epochs * batch / base.batch).max(20))
         });
         let components = engine.components.unwrap_or_default().given().unwrap_or(1);
@@ -135,7 +135,9 @@ impl NetworkSettings {
             rate: engine.rate.unwrap_or(base.rate),
             schedule: self.schedule.unwrap_or(base.schedule),
             momentum: engine.momentum.unwrap_or(base.momentum),
-            curvature_rate: engine.curvature_rate.unwrap_or(TrainConfig::fading(epochs * rows.div_ceil(batch))),
+            curvature_rate: engine
+                .curvature_rate
+                .unwrap_or(TrainConfig::curvature_rate_for(epochs * rows.div_ceil(batch))),
             damping: engine.damping.unwrap_or(base.damping),
             first_precision: self.first_precision.unwrap_or(base.first_precision),
             prior_precision: match self.prior_precision {

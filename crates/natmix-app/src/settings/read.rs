@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 use std::collections::BTreeMap;
 
-/// What stands behind a name in a file: a value, or the table of the networks. Records hold `null` where nothing was set.
+/// The value of a name in a file: a plain value, or the table of network settings. Records hold `null` where nothing
+/// was set.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Entry {
@@ -16,7 +17,7 @@ pub(super) enum Entry {
     Value(toml::Value),
 }
 
-/// Settings of networks that version 0.1 kept in the table `[mlp]`, and what they are called now.
+/// Settings that version 0.1 kept in the table `[mlp]`, with their present names.
 const MOVED: [(&str, &str); 4] =
     [("batch", "minibatch"), ("momentum", "momentum"), ("curvature_rate", "curvature_rate"), ("damping", "damping")];
 
@@ -36,7 +37,9 @@ impl TryFrom<BTreeMap<String, Option<Entry>>> for Settings {
                         }
                     }
                 }
-                Some(Entry::Table(_)) => return Err(Error::InvalidInput(format!("no setting is a table `[{name}]`"))),
+                Some(Entry::Table(_)) => {
+                    return Err(Error::InvalidInput(format!("there is no table of settings `[{name}]`")));
+                }
             }
         }
         Ok(settings.without_old_defaults())
@@ -74,7 +77,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Version 0.1 wrote its defaults into every file and record: they were nobody's choice, and stay open here.
+    /// Version 0.1 wrote its defaults into every file and record: the user did not choose them, so they are left unset
+    /// here.
     fn without_old_defaults(mut self) -> Self {
         let Self { fit, engine, .. } = &mut self;
         let all_there = fit.method.is_some() && engine.components.is_some() && engine.covariance.is_some();
@@ -104,10 +108,10 @@ fn known(names: &[&'static str], name: &str) -> Option<&'static str> {
     names.iter().find(|known| **known == name).copied()
 }
 
-/// A struct of settings with this one set.
+/// A struct of settings with only this one set.
 fn read<T: for<'de> Deserialize<'de>>(name: &'static str, value: toml::Value) -> Result<T, Error> {
     let shown = value.to_string();
-    // In Python 1e5 is a whole number too.
+    // Python users write 1e5 for whole numbers too.
     let whole = match value {
         toml::Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e15 => Some(toml::Value::Integer(x as i64)),
         _ => None,

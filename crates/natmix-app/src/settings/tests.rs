@@ -1,5 +1,5 @@
-//! Settings in layers, in files of either version, and in files that are damaged at random, with a fixed seed; the fuzz
-//! target `read_settings` does the last without end.
+//! Settings in layers, in files of either version, and in files damaged at random with a fixed seed; the fuzz target
+//! `read_settings` does the last without a time limit.
 
 use super::*;
 use natmix::estimate::Trick;
@@ -30,7 +30,7 @@ const PIECES: [&str; 16] = [
 ];
 
 #[test]
-fn damaged_settings_are_refused_or_come_back() {
+fn damaged_settings_are_refused_or_survive_a_round_trip() {
     let mut state = 11u64;
     let mut below = |end: usize| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -56,7 +56,7 @@ fn damaged_settings_are_refused_or_come_back() {
             accepted += 1;
             let written = toml::to_string_pretty(&settings).unwrap();
             let mut again: Settings = toml::from_str(&written).unwrap();
-            // What changes no result is not written, the seed always; a NaN is no equal of itself.
+            // Settings that do not affect results are not written, the seed always is; NaN does not equal itself.
             again.engine.seed = settings.engine.seed;
             again.engine.threads = settings.engine.threads;
             (again.fit.out, again.fit.stream) = (settings.fit.out.clone(), settings.fit.stream);
@@ -91,14 +91,14 @@ fn files_of_version_0_1_are_read() {
     let json = r#"{"model": "density", "spec": "a.json", "method": "auto", "rate": null, "mlp": {"batch": null}}"#;
     let record: Settings = serde_json::from_str(json).unwrap();
     assert_eq!((record.engine.rate, record.network.is_empty()), (None, true));
-    // What somebody did choose stays.
+    // Values that the user chose are kept.
     let von = OLD.replace("method = \"auto\"", "method = \"von\"").replace("fitted", "on");
     let von: Settings = toml::from_str(&von).unwrap();
     assert_eq!((von.fit.method, von.engine.entropy_trick), (Some(FitMethod::Engine(Method::Von)), Some(Trick::On)));
 }
 
 #[test]
-fn one_name_has_one_value() {
+fn duplicate_and_invalid_values_are_refused() {
     let twice = "minibatch = 3\n[mlp]\nbatch = 4\n";
     assert!(toml::from_str::<Settings>(twice).unwrap_err().to_string().contains("`minibatch` is given twice"));
     let wrong = |text: &str| toml::from_str::<Settings>(text).unwrap_err().to_string();

@@ -1,16 +1,16 @@
-//! `natmix reproduce` as it is typed.
+//! The arguments of `natmix reproduce`.
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// Which experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Which {
+pub enum ExperimentName {
     /// A small network on built-in data, 1 to 5 components; the same as `natmix demo`
     DecisionBoundaries,
-    /// 784-100-100-10 on MNIST, against Fashion-MNIST, beside plain networks
+    /// A network 784-100-100-10 on MNIST, against Fashion-MNIST, compared with plain networks
     Mnist,
-    /// One hidden layer of 50 on eight UCI sets, 20 splits each
+    /// One hidden layer of 50 units on eight UCI data sets, 20 splits each
     Uci,
 }
 
@@ -19,13 +19,13 @@ pub enum Which {
 pub enum Protocol {
     /// Our defaults
     Default,
-    /// The draft's own
+    /// Those of the draft
     Paper,
 }
 
-/// Shape of the covariances.
+/// Shape of the covariances over the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Covariance {
+pub enum WeightCovariance {
     /// Diagonal
     Diag,
     /// Diagonal first, then full
@@ -36,11 +36,11 @@ pub enum Covariance {
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
     /// Experiment
-    pub experiment: Which,
+    pub experiment: ExperimentName,
     /// Settings
     #[arg(long, value_enum, default_value_t = Protocol::Default)]
     pub protocol: Protocol,
-    /// Folder for the page, the pictures and the JSON file behind them [default: natmix-EXPERIMENT]
+    /// Folder for the page, the pictures and the underlying JSON file [default: natmix-EXPERIMENT]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// First seed
@@ -55,22 +55,22 @@ pub struct ReproduceArgs {
     /// Passes over the data (mnist) [default: 20, paper 30]
     #[arg(long, value_name = "N")]
     pub epochs: Option<usize>,
-    /// Sets (uci) [default: all eight]
+    /// Data sets (uci) [default: all eight]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub sets: Vec<String>,
-    /// Splits of each set (uci)
+    /// Splits per data set (uci)
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub splits: usize,
     /// Components (uci)
     #[arg(long, value_name = "K", default_value_t = 5)]
     pub components: usize,
-    /// Covariances (uci): full goes on from the diagonal ones in the engine, and shows both
-    #[arg(long, value_enum, default_value_t = Covariance::Diag)]
-    pub covariance: Covariance,
-    /// Threads; never changes a result [default: one a core]
+    /// Covariances (uci): full continues from the diagonal ones in the engine, and shows both
+    #[arg(long, value_enum, default_value_t = WeightCovariance::Diag)]
+    pub covariance: WeightCovariance,
+    /// Number of threads; never changes a result [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// No progress
+    /// Show no progress
     #[arg(long)]
     pub quiet: bool,
 }

@@ -1,8 +1,8 @@
-//! `natmix bench`: the automatic mixture against figures to beat, every seed.
+//! `natmix bench`: the automatic method against reference ELBOs, for every seed.
 
 use crate::args::BenchArgs;
 use crate::output;
-use crate::settings::named;
+use crate::settings::with_option_name_of_experiment;
 use anyhow::Result;
 use natmix_experiments::bench::{self, BenchOptions, RowOutcome};
 use std::process::ExitCode;
@@ -16,13 +16,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         seeds: args.seeds,
         threads: args.threads,
     };
-    let mut say = |text: &str| if args.json { Ok(()) } else { output::print(text) };
+    let mut print = |text: &str| if args.json { Ok(()) } else { output::print(text) };
     if !args.vary.is_empty() {
-        let effects = bench::vary(&options, &args.vary, &mut say).map_err(named)?;
+        let effects = bench::vary(&options, &args.vary, &mut print).map_err(with_option_name_of_experiment)?;
         output::print(&if args.json { serde_json::to_string_pretty(&effects)? + "\n" } else { effects.to_string() })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let outcomes = bench::run(&options, &mut say).map_err(named)?;
+    let outcomes = bench::run(&options, &mut print).map_err(with_option_name_of_experiment)?;
     if args.json {
         output::print(&(serde_json::to_string_pretty(&outcomes)? + "\n"))?;
     }

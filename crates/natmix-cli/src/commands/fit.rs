@@ -1,9 +1,9 @@
-//! `natmix fit`: from flags to a record, and what it says.
+//! `natmix fit`: from flags to a record, and its summary.
 
 use crate::args::FitArgs;
 use crate::output;
 use crate::progress::Bar;
-use crate::settings::{self, ModelKind, as_option};
+use crate::settings::{self, ModelKind, with_option_name};
 use anyhow::Result;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let settings = settings::resolve(args)?;
-    let problem = Problem::load(&settings).map_err(as_option)?;
+    let problem = Problem::load(&settings).map_err(with_option_name)?;
     if !args.quiet {
         problem.warnings().iter().for_each(|warning| eprintln!("note: {warning}"));
-        if !args.resume && fit::was_cut_short(settings.out()) {
+        if !args.resume && fit::was_interrupted(settings.out()) {
             let place = settings.out().display();
-            eprintln!("note: a run that was cut short in {place} is given up (--resume goes on with one)");
+            eprintln!("note: an interrupted run in {place} is discarded (use --resume to continue such a run)");
         }
     }
     let cancel = Cancel::default();
@@ -30,7 +30,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let job = FitJob { problem: &problem, settings: &settings, start: None, cancel, watch: &mut bar };
     let record = job.run_into_folder(args.resume);
     bar.finish();
-    let report = record.map_err(as_option)?.report;
+    let report = record.map_err(with_option_name)?.report;
     if args.json {
         output::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     } else if !args.quiet {
@@ -44,10 +44,10 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     })
 }
 
-/// Ctrl-C ends the run after its present iteration and saves what was reached; a second one quits at once.
+/// Ctrl-C stops the run after its current iteration and saves the state reached; a second Ctrl-C quits at once.
 fn stop_on_signal(cancel: Cancel, quiet: bool) {
     let again = AtomicBool::new(false);
-    // Setting it fails only where one is set already.
+    // Fails only if a handler is already set.
     let _ = ctrlc::set_handler(move || {
         if again.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
@@ -59,7 +59,7 @@ fn stop_on_signal(cancel: Cancel, quiet: bool) {
     });
 }
 
-/// What is printed at the end.
+/// The summary printed at the end.
 fn text(report: &Report, out: &Path) -> String {
     let mut text = format!("{}\n", report.verdict.sentence);
     let mut line = |line: String| {
@@ -86,11 +86,11 @@ fn text(report: &Report, out: &Path) -> String {
     if report.parameters.len() > 40 {
         line(format!("... and {} more", report.parameters.len() - 40));
     }
-    line(format!("\nPictures: {}", out.join("report.html").display()));
+    line(format!("\nReport: {}", out.join("report.html").display()));
     text
 }
 
-/// Test figures for the terminal.
+/// Scores on training and test rows for the terminal.
 fn figures(report: &Report) -> String {
     let mut lines = String::new();
     for (name, scores) in [("train", &report.train), ("test", &report.test)] {

@@ -1,4 +1,4 @@
-//! `natmix methods`: every name that the other commands take.
+//! `natmix methods`: lists the names of methods and of their parts.
 
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
@@ -28,7 +28,7 @@ pub fn list() -> String {
     text
 }
 
-/// Names, each with its line.
+/// Names, each with its description.
 fn rows<T>(all: &[(T, &'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
     all.iter().map(|(_, name, about)| (*name, *about)).collect()
 }

@@ -1,4 +1,4 @@
-//! `natmix predict`: one line for each new row.
+//! `natmix predict`: one line per new row.
 
 use super::sample::{check_count, write_csv};
 use crate::args::PredictArgs;

@@ -1,8 +1,8 @@
 //! `natmix reproduce`: the experiments of the paper.
 
-use crate::args::reproduce::{Covariance, Protocol, ReproduceArgs, Which};
+use crate::args::reproduce::{ExperimentName, Protocol, ReproduceArgs, WeightCovariance};
 use crate::output;
-use crate::settings::named;
+use crate::settings::with_option_name_of_experiment;
 use anyhow::Result;
 use natmix_experiments::reproduce::{self, Experiment, ReproduceOptions};
 use std::process::ExitCode;
@@ -10,9 +10,9 @@ use std::process::ExitCode;
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let (experiment, folder) = match args.experiment {
-        Which::DecisionBoundaries => (Experiment::DecisionBoundaries, "natmix-decision-boundaries"),
-        Which::Mnist => (Experiment::Mnist, "natmix-mnist"),
-        Which::Uci => (Experiment::Uci, "natmix-uci"),
+        ExperimentName::DecisionBoundaries => (Experiment::DecisionBoundaries, "natmix-decision-boundaries"),
+        ExperimentName::Mnist => (Experiment::Mnist, "natmix-mnist"),
+        ExperimentName::Uci => (Experiment::Uci, "natmix-uci"),
     };
     let options = ReproduceOptions {
         out: args.out.clone().unwrap_or_else(|| folder.into()),
@@ -24,10 +24,10 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
         sets: args.sets.clone(),
         splits: args.splits,
         components: args.components,
-        full: args.covariance == Covariance::Full,
+        full: args.covariance == WeightCovariance::Full,
         threads: args.threads.unwrap_or(0),
         quiet: args.quiet,
     };
-    output::print(&reproduce::run(experiment, &options).map_err(named)?)?;
+    output::print(&reproduce::run(experiment, &options).map_err(with_option_name_of_experiment)?)?;
     Ok(ExitCode::SUCCESS)
 }

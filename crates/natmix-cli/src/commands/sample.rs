@@ -8,17 +8,17 @@ use natmix_app::{Problem, SavedPosterior, folder};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Draws that are weighed for each one that is resampled.
-const WEIGHED: usize = 4;
+/// Weighted draws per resampled draw.
+const WEIGHTED_PER_DRAW: usize = 4;
 
-/// Most numbers that are drawn in one call.
+/// Most numbers drawn in one call.
 const MOST_NUMBERS: usize = 500_000_000;
 
 /// Runs the command.
 pub fn run(args: &SampleArgs) -> Result<ExitCode> {
     let posterior = SavedPosterior::load(&args.posterior.join(files::POSTERIOR))?;
     let (q, names) = (&posterior.mixture, posterior.names());
-    check_count("-n", args.n, q.dim().max(names.len()) * if args.resample { WEIGHED } else { 1 })?;
+    check_count("-n", args.n, q.dim().max(names.len()) * if args.resample { WEIGHTED_PER_DRAW } else { 1 })?;
     let z = match args.resample {
         false => q.sample(args.n, args.seed),
         true => resample(&posterior, args)?,
@@ -38,13 +38,15 @@ pub fn run(args: &SampleArgs) -> Result<ExitCode> {
 /// Draws corrected by their importance weights.
 fn resample(posterior: &SavedPosterior, args: &SampleArgs) -> Result<Vec<f64>> {
     let q = &posterior.mixture;
-    let settings = posterior.settings.as_ref().context("the posterior does not say how it was made")?;
-    let problem = Problem::load(settings).context("--resample needs the data of the fit in place")?;
+    let settings = posterior.settings.as_ref().context("the posterior does not record how it was fitted")?;
+    let problem = Problem::load(settings).context("--resample needs the data of the fit at its original path")?;
     let target = problem.target()?;
     if target.dim() != q.dim() {
-        bail!("--resample needs the data of the fit: what is in its place now has other parameters");
+        bail!(
+            "--resample needs the data of the fit, but the file now at its path has a different number of parameters"
+        );
     }
-    let weighted = natmix::diagnose::weigh_draws(target, q, WEIGHED * args.n.max(250), args.seed)?;
+    let weighted = natmix::diagnose::weigh_draws(target, q, WEIGHTED_PER_DRAW * args.n.max(250), args.seed)?;
     let z = weighted.resample(args.n, args.seed);
     if z.is_empty() {
         bail!("no draw has a usable importance weight");
@@ -56,11 +58,11 @@ fn resample(posterior: &SavedPosterior, args: &SampleArgs) -> Result<Vec<f64>> {
 pub fn check_count(option: &str, draws: usize, numbers_each: usize) -> Result<()> {
     match draws.checked_mul(numbers_each.max(1)) {
         Some(numbers) if numbers <= MOST_NUMBERS => Ok(()),
-        _ => bail!("{option} {draws} is too many at once: take fewer, several times with other values of --seed"),
+        _ => bail!("{option} {draws} is too many at once: draw fewer, several times with different values of --seed"),
     }
 }
 
-/// A table with a header; names are quoted where they must be.
+/// A table with a header; names are quoted where necessary.
 pub fn write_csv(mut out: impl Write, names: &[String], values: &[f64]) -> std::io::Result<()> {
     let header: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     writeln!(out, "{}", header.join(","))?;

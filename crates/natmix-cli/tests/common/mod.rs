@@ -1,5 +1,5 @@
-//! Runs the binary in a folder of its own, as a person would in a terminal.
-// Each test binary uses a part of this.
+//! Runs the binary in a folder of its own, as a user would in a terminal.
+// Each test binary uses only part of this.
 #![allow(dead_code)]
 
 use natmix::save::Posterior;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// A folder for the files of one test, removed at its end.
 pub struct CommandFolder(PathBuf);
 
-/// What a command said.
+/// The output of a command.
 pub struct CommandRun {
     pub code: i32,
     pub out: String,
@@ -37,7 +37,7 @@ impl CommandFolder {
         std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// The names of what is in the folder, sorted.
+    /// The names of the files in the folder, sorted.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -49,7 +49,7 @@ impl CommandFolder {
     pub fn command(&self, args: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_natmix"));
         command.current_dir(&self.0).args(args.split_whitespace()).stdin(Stdio::null());
-        // Help wraps at the width that the terminal says.
+        // Help wraps at the width of the terminal.
         command.env("COLUMNS", "100").env("LC_ALL", "C");
         command
     }
@@ -73,7 +73,7 @@ impl CommandFolder {
         serde_json::from_slice(&self.read(&format!("{dir}/report.json"))).unwrap()
     }
 
-    /// `report.json` without what may differ between two runs of the same fit.
+    /// `report.json` without the values that may differ between two runs of the same fit.
     pub fn timeless_report(&self, dir: &str) -> Value {
         let mut report = self.report(dir);
         assert!(report.as_object_mut().unwrap().remove("seconds").is_some_and(|seconds| seconds.is_number()));
@@ -85,7 +85,7 @@ impl CommandFolder {
         Posterior::load(&self.path(dir).join("posterior.safetensors")).unwrap()
     }
 
-    /// Asserts that two fits in this folder are the same but for the time that they took.
+    /// Asserts that two fits in this folder are the same except for their running times.
     pub fn assert_same(&self, a: &str, b: &str) {
         assert_eq!(self.timeless_report(a), self.timeless_report(b), "report.json of {a} and {b}");
         let [x, y] = [a, b].map(|dir| self.read(&format!("{dir}/posterior.safetensors")));
@@ -136,6 +136,16 @@ pub fn logistic_table(rows: usize, seed: u64) -> String {
     table
 }
 
+/// Fits the table of [`with_table`].
+pub const FIT: &str = "fit logistic --data table.csv --outcome y --quiet";
+
+/// A folder with the table `table.csv`.
+pub fn with_table(test: &str) -> CommandFolder {
+    let folder = CommandFolder::new(test);
+    folder.write("table.csv", logistic_table(200, 1));
+    folder
+}
+
 /// A density file with one Gaussian in one dimension, started at N(0, 1).
 pub fn gaussian_spec(mean: f64, variance: f64) -> String {
     serde_json::json!({
@@ -150,7 +160,7 @@ pub fn funnel_spec(dim: usize) -> String {
     serde_json::json!({"kind": "funnel", "dim": dim, "sd0": 3.0, "init": {"mean": 0.0, "sd": 1.0}}).to_string()
 }
 
-/// A file in the folder that `NATMIX_DATA` names; `None`, said aloud, where it is not set.
+/// A file in the folder given by `NATMIX_DATA`; `None`, with a message, if it is not set.
 pub fn data_file(name: &str) -> Option<String> {
     let Some(folder) = std::env::var_os("NATMIX_DATA") else {
         println!("NATMIX_DATA is not set: {name} is not checked");

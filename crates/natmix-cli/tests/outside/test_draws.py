@@ -1,4 +1,4 @@
-"""`draws.zarr` and `.npy` files, opened with the packages that people use. Run by scripts/test.
+"""`draws.zarr` and `.npy` files, opened with the usual packages. Run by scripts/test.
 
 NATMIX_BINARY names the program.
 """

@@ -1,4 +1,4 @@
-"""The page in a real browser: no console errors, pictures present, also on a phone and in the dark. Run by scripts/test."""
+"""The page in a real browser: no console errors, pictures present, also on a phone and in dark mode. Run by scripts/test."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def dump(page: Path, profile: Path, look: list[str] = []) -> tuple[str, str]:
-    """The page after its scripts have run, and what the browser said."""
+    """The page after its scripts have run, and the browser's log."""
     assert BROWSER, "no Chromium: scripts/test installs it from the system's packages"
     command = [BROWSER, *FLAGS, *look, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
@@ -41,8 +41,8 @@ def dump(page: Path, profile: Path, look: list[str] = []) -> tuple[str, str]:
 
 @pytest.mark.parametrize("look", [[], ["--window-size=390,844"], ["--blink-settings=preferredColorScheme=0"]])
 def test_the_page_opens_without_errors(page: Path, look: list[str], tmp_path: Path) -> None:
-    dom, said = dump(page, tmp_path, look)
-    assert "CONSOLE" not in said, said
+    dom, log = dump(page, tmp_path, look)
+    assert "CONSOLE" not in log, log
     assert dom.count("<svg") >= 4
     for section in ("verdict", "elbo", "weights", "formation", "marginals", "pairs", "parameters"):
         assert f'id="{section}"' in dom
@@ -50,7 +50,7 @@ def test_the_page_opens_without_errors(page: Path, look: list[str], tmp_path: Pa
     assert '<div class="controls"><button type="button">Play</button>' in dom
 
 
-# Moves the slider to each end and back, plays a little, and leaves what it has seen in the page.
+# Moves the slider to each end and back, plays briefly, and records what it has seen in the page.
 DRIVER = """<script>addEventListener("load", () => {
   const card = document.getElementById("formation");
   const [button, slider] = card.querySelectorAll("button, input");
@@ -66,22 +66,22 @@ DRIVER = """<script>addEventListener("load", () => {
   pre.id = "seen"; pre.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(log))));
   document.body.append(pre);
 });</script>"""
-# Before the page's own script: what stands there without it.
+# Runs before the page's own script: records the page without it.
 WITNESS = """<script>window.unscripted = [...document.querySelectorAll("#formation .stage")].map((s) => s.innerHTML);</script>"""
 
 
 def test_the_slider_changes_the_picture(page: Path, tmp_path: Path) -> None:
     frames = json.loads((page.parent / "frames.json").read_text())["frames"]
-    # A copy without the policy, which would keep our own script from running.
+    # A copy without the content security policy, which would block the test's own script.
     text, removed = re.subn(r"<meta http-equiv[^>]*>", "", page.read_text())
     assert removed == 1 and text.count('<script type="application/json"') == 1
     text = text.replace('<script type="application/json"', WITNESS + '<script type="application/json"')
     driven = tmp_path / "driven.html"
     driven.write_text(text.replace("</body>", DRIVER + "</body>"))
-    dom, said = dump(driven, tmp_path / "profile")
-    assert "CONSOLE" not in said, said
+    dom, log = dump(driven, tmp_path / "profile")
+    assert "CONSOLE" not in log, log
     seen = json.loads(base64.b64decode(re.search(r'<pre id="seen">([^<]*)</pre>', dom)[1]))
-    # Without any script the last frame stands there, drawn alike in the wide and the narrow picture.
+    # Without any script the last frame is shown, drawn the same in the wide and the narrow picture.
     assert seen["written"] == seen["loaded"]["stages"] == seen["back"]["stages"]
     assert len(seen["written"]) == 2 and len(set(seen["written"])) == 1
     for name, frame in (("first", frames[0]), ("back", frames[-1])):

@@ -1,4 +1,4 @@
-//! The targets, their budgets and what to reach in them.
+//! The targets, their budgets and the ELBOs to reach.
 
 use super::specs::built_in;
 use anyhow::{Context, Result};
@@ -9,15 +9,15 @@ use natmix_app::settings::{FitSettings, ModelKind, Settings};
 use natmix_models::Table;
 use std::path::Path;
 
-/// A target with a budget and what to reach in it.
+/// A target with a budget and the ELBO to reach within it.
 pub struct BenchRow {
     pub target: &'static str,
     pub evals: u64,
-    /// Number of components; 0 chooses.
+    /// Number of components; 0 for an automatic choice.
     pub components: usize,
-    /// Nothing for rows that are only reported.
+    /// `None` for rows that are only reported.
     pub at_least: Option<f64>,
-    /// An aim is reported, but nothing fails when it is missed.
+    /// An aim is reported, but missing it is not a failure.
     pub aim: bool,
 }
 
@@ -33,7 +33,7 @@ const fn report(target: &'static str, evals: u64, components: usize) -> BenchRow
     BenchRow { target, evals, components, at_least: None, aim: true }
 }
 
-/// Figures that GMMVI needed 2 to 15 times the evaluations for, with settings tuned per target; then what a large budget
+/// ELBOs for which GMMVI needed 2 to 15 times the evaluations, with settings tuned per target; then what a large budget
 /// reaches.
 pub const ROWS: [BenchRow; 30] = [
     row("german_credit", 5_000, -585.130),
@@ -69,7 +69,7 @@ pub const ROWS: [BenchRow; 30] = [
 ];
 
 impl BenchRow {
-    /// The public table that the row needs, below the folder of data sets; nothing for analytic targets.
+    /// The public table that the row needs, relative to the folder of data sets; `None` for analytic targets.
     pub fn table(&self) -> Option<String> {
         match self.target {
             name if built_in(name).is_some() => None,
@@ -78,21 +78,21 @@ impl BenchRow {
         }
     }
 
-    /// The fit that a user would ask for, with a budget, and its target.
+    /// The settings that a user would choose, with a budget, and the target.
     pub fn load(&self, data: Option<&Path>) -> Result<(Settings, Problem)> {
         let components = if self.components == 0 { OrAuto::Auto } else { OrAuto::Is(self.components) };
         let mut engine =
             Overrides { max_evals: Some(self.evals), components: Some(components), ..Overrides::default() };
         let density = FitSettings { model: Some(ModelKind::Density), ..FitSettings::default() };
         if let Some(spec) = built_in(self.target) {
-            // The name says that its covariances are diagonal.
+            // As its name says, its covariances are diagonal.
             engine.covariance = self.target.ends_with("_diag").then_some(CovarianceKind::Diag.into());
             let problem = Problem::density(spec, &format!("in {}", self.target))?;
             return Ok((Settings { fit: density, engine, ..Settings::default() }, problem));
         }
         let table = self.table().unwrap_or_default();
         let path = data.map(|folder| folder.join(&table)).filter(|path| path.exists()).with_context(|| {
-            format!("{} needs the public table {table} in the folder that NATMIX_DATA names", self.target)
+            format!("{} needs the public table {table} in the folder given by NATMIX_DATA", self.target)
         })?;
         if self.target == "cancermortality" {
             return Ok((Settings { fit: density, engine, ..Settings::default() }, cancermortality(&path)?));

@@ -1,4 +1,5 @@
-//! The analytic targets of the benchmark, as JSON, built into the program: their sources are in `targets/` of this package.
+//! The analytic targets of the benchmark, as JSON, built into the program: their files are in `targets/` of this
+//! package.
 
 macro_rules! specs {
     ($($name:literal),* $(,)?) => {

@@ -1,4 +1,4 @@
-//! What is known about a target: the modes of a mixture, and the evidence of a density in the plane.
+//! Known properties of a target: the modes of a mixture, and the evidence of a two-dimensional density.
 
 use super::specs::built_in;
 use anyhow::{Result, anyhow};
@@ -7,7 +7,7 @@ use natmix::family::{Covariances, Mixture};
 use natmix::target::{EvalOut, Points, Rows, Target};
 use serde::Deserialize;
 
-/// Points a side of the grid, and standard deviations that it reaches from the mean.
+/// Points per side of the grid, and its extent from the mean in standard deviations.
 const GRID: usize = 1201;
 const REACH: f64 = 10.0;
 
@@ -26,7 +26,7 @@ pub fn true_modes(target: &str) -> Result<Option<Mixture>> {
     let Some(spec) = built_in(target) else { return Ok(None) };
     let parts: MixtureParts = serde_json::from_str(spec)?;
     let (Some(weights), Some(means)) = (parts.weights, parts.means) else { return Ok(None) };
-    // The arms of a star cross in the middle: its components are no separate modes.
+    // The arms of a star cross in the middle: its components are not separate modes.
     if !parts.kind.ends_with("_mixture") || target == "star" {
         return Ok(None);
     }
@@ -38,7 +38,7 @@ pub fn true_modes(target: &str) -> Result<Option<Mixture>> {
     Ok(Some(Mixture::from_moments(&weights, &means, covariances)?))
 }
 
-/// How many modes have components near them that hold about their weight.
+/// How many modes have nearby components with about the right weight.
 pub fn found(modes: &Mixture, q: &Mixture) -> usize {
     let metrics: Vec<Mixture> = modes.components().iter().map(|mode| Mixture::single(mode.clone())).collect();
     let mut near = vec![0.0; modes.len()];
@@ -50,8 +50,8 @@ pub fn found(modes: &Mixture, q: &Mixture) -> usize {
     near.iter().zip(modes.weights()).filter(|(near, weight)| (0.5 * weight..=2.0 * weight).contains(*near)).count()
 }
 
-/// `log Z` of a density in the plane, by the trapezoidal rule around a mixture that covers it: for a smooth density that
-/// vanishes at the border its error falls faster than any power of the step.
+/// `log Z` of a two-dimensional density, by the trapezoidal rule around a mixture that covers it: for a smooth density
+/// that vanishes at the border its error falls faster than any power of the step.
 pub fn quadrature(target: &dyn Target, around: &Mixture) -> Result<Option<f64>> {
     if target.dim() != 2 {
         return Ok(None);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn quadrature_has_the_evidence_of_a_mixture() {
+    fn quadrature_finds_the_evidence_of_a_mixture() {
         let part = |x: f64| Gaussian::isotropic(vec![x, -x], 1.0);
         let target = Mixture::new(&[0.3, 0.7], vec![part(-3.0), part(2.0)]).unwrap();
         assert!(quadrature(&target, &target).unwrap().unwrap().abs() < 1e-9);

@@ -1,9 +1,9 @@
-//! `natmix bench --vary`: what the constants of the automatic method do, one at a time.
+//! `natmix bench --vary`: effects of the constants of the automatic method, one at a time.
 //!
-//! Every row and seed is fitted at the defaults and with each value. Fits run side by side, one thread each: results do not
-//! depend on threads.
+//! Every row and seed is fitted at the defaults and with each value. Fits run in parallel, one thread each: results do
+//! not depend on threads.
 
-use super::{BenchOptions, LoadedRow, Say, SeedRun, chosen};
+use super::{BenchOptions, LoadedRow, PrintLine, SeedRun, chosen};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use natmix::automatic::Tuning;
@@ -12,19 +12,19 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Draws that measure a finished fit; fewer than in the table itself, since there are hundreds of fits.
+/// Draws with which a finished fit is measured; fewer than in the benchmark itself, since there are hundreds of fits.
 const DRAWS: usize = 50_000;
-/// Nats that count as no change, added to the standard errors: exact fits repeat to many digits.
+/// Nats that count as no change, added to the standard errors: exact fits agree to many digits.
 const NEGLIGIBLE: f64 = 1e-4;
 /// Standard errors below which a change counts as noise.
 const NOISE: f64 = 2.0;
 
-/// A constant with a value to try.
+/// A constant and a value to try.
 #[derive(Clone, Debug, PartialEq)]
 struct Variation {
     name: String,
     value: f64,
-    /// The constants with that value, or why it is refused.
+    /// All constants with this value, or why it is refused.
     tuning: Result<Tuning, String>,
 }
 
@@ -46,7 +46,7 @@ struct VariedRow {
     target: String,
     max_evals: u64,
     components: Option<usize>,
-    /// Mean over seeds and its standard error; nothing if a fit failed.
+    /// Mean over seeds and its standard error; `None` if a fit failed.
     elbo: Option<f64>,
     se: Option<f64>,
     passed: usize,
@@ -83,14 +83,14 @@ impl fmt::Display for Effects {
     }
 }
 
-/// Fits the rows that are asked for with other constants; `asked` holds `NAME=a,b,...`, or `all`.
-pub fn vary(args: &BenchOptions, asked: &[String], say: Say<'_>) -> Result<Effects> {
+/// Fits the requested rows with other constants; `asked` holds `NAME=a,b,...`, or `all`.
+pub fn vary(args: &BenchOptions, asked: &[String], print: PrintLine<'_>) -> Result<Effects> {
     let variations = asked.iter().map(|text| parse(text)).collect::<Result<Vec<_>>>()?.concat();
-    let rows = chosen(args, say)?.into_iter().map(|row| LoadedRow::new(row, args)).collect::<Result<Vec<_>>>()?;
+    let rows = chosen(args, print)?.into_iter().map(|row| LoadedRow::new(row, args)).collect::<Result<Vec<_>>>()?;
     let default = Tuning::default();
     let tried: Vec<&Tuning> =
         std::iter::once(&default).chain(variations.iter().filter_map(|v| v.tuning.as_ref().ok())).collect();
-    let mut found = side_by_side(&rows, &tried, args).into_iter();
+    let mut found = fit_in_parallel(&rows, &tried, args).into_iter();
     let mut next = |baseline: Option<&[VariedRow]>| -> Vec<VariedRow> {
         let runs = found.next().unwrap_or_default();
         let rows = rows.iter().zip(runs).enumerate();
@@ -108,7 +108,7 @@ pub fn vary(args: &BenchOptions, asked: &[String], say: Say<'_>) -> Result<Effec
     Ok(Effects { varied, by_constant: asked.iter().any(|text| text == "all") })
 }
 
-/// The values that `NAME=a,b,...` or `all` asks for.
+/// The values requested by `NAME=a,b,...` or `all`.
 fn parse(text: &str) -> Result<Vec<Variation>> {
     if text == "all" {
         let default = Tuning::default();
@@ -133,13 +133,13 @@ fn parse(text: &str) -> Result<Vec<Variation>> {
     values.split(',').map(number).collect()
 }
 
-/// Fits every row and seed with each of `tried`: by value, row and seed. A fit that failed is nothing.
-fn side_by_side(rows: &[LoadedRow], tried: &[&Tuning], args: &BenchOptions) -> Vec<Vec<Vec<Option<SeedRun>>>> {
+/// Fits every row and seed with each of `tried`: by value, row and seed. A failed fit is `None`.
+fn fit_in_parallel(rows: &[LoadedRow], tried: &[&Tuning], args: &BenchOptions) -> Vec<Vec<Vec<Option<SeedRun>>>> {
     let mut jobs: Vec<(usize, usize, u64)> = Vec::new();
     for value in 0..tried.len() {
         jobs.extend((0..rows.len()).flat_map(|row| (1..=args.seeds).map(move |seed| (value, row, seed))));
     }
-    // The long ones first, so that no core waits for them at the end.
+    // The long ones first, so that no core is idle at the end.
     jobs.sort_by_key(|&(_, row, _)| std::cmp::Reverse(rows[row].row.evals));
     let empty = || (0..rows.len()).map(|_| (0..args.seeds).map(|_| None).collect()).collect();
     let found = Mutex::new((0..tried.len()).map(|_| empty()).collect::<Vec<Vec<Vec<Option<SeedRun>>>>>());
@@ -173,7 +173,7 @@ impl VariedRow {
         let done: Vec<&SeedRun> = runs.iter().flatten().collect();
         let elbos: Vec<f64> = done.iter().map(|run| run.elbo).collect();
         let elbo = (done.len() == runs.len()).then(|| elbos.iter().sum::<f64>() / n).filter(|x| x.is_finite());
-        // One seed has no spread but the error of its measurement.
+        // With one seed, only the measurement error is known.
         let se = elbo.map(|mean| match &done[..] {
             [one] => one.se,
             _ => (elbos.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt(),
@@ -207,13 +207,13 @@ impl VariedRow {
 }
 
 impl Varied {
-    /// The largest change over the rows, with its sign; nothing if a fit failed.
+    /// The largest change over the rows, with its sign; `None` if a fit failed.
     fn worst(&self) -> Option<f64> {
         let changes: Option<Vec<f64>> = self.rows.iter().map(|row| row.change).collect();
         changes.map(|changes| changes.into_iter().fold(0.0_f64, |a, b| if b.abs() > a.abs() { b } else { a }))
     }
 
-    /// Evaluations against those at the default, averaged over the rows.
+    /// Ratio of evaluations to those at the default, averaged over the rows.
     fn evals_ratio(&self, default: &Varied) -> f64 {
         let ratios = self.rows.iter().zip(&default.rows).map(|(row, default)| row.evals / default.evals);
         ratios.sum::<f64>() / self.rows.len() as f64
@@ -225,7 +225,7 @@ impl Varied {
     }
 }
 
-/// A table for each row: its default and every value.
+/// One table per row: the default and every value.
 fn by_row(varied: &[Varied]) -> String {
     let mut text = String::new();
     for (i, row) in varied[0].rows.iter().enumerate() {
@@ -256,8 +256,8 @@ fn short(value: f64) -> String {
     }
 }
 
-/// One table of all constants: the worst change over the rows at half and at twice the value, the ratio of evaluations, and
-/// rows that no longer pass on all seeds.
+/// One table of all constants: the worst change over the rows at half and at twice the value, the ratio of evaluations,
+/// and rows that no longer pass on all seeds.
 fn by_constant(varied: &[Varied]) -> String {
     let default = &varied[0];
     let names = ["constant", "value", "worst change", "evaluations", "effect", "rows that no longer pass"];
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_are_printed_in_few_characters() {
         assert_eq!([0.7, 250.0, 2e-12, -30.0].map(short), ["0.7", "250", "2e-12", "-30"]);
     }
 

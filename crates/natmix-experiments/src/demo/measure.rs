@@ -1,8 +1,8 @@
-//! What a fitted network says: figures, and predictions on a grid.
+//! Measures of a fitted network, and its predictions on a grid.
 //!
-//! Component `k` predicts `p_k(x)`, its average over draws of its own, and the mixture `p(x) = sum_k w_k p_k(x)`. With `H` the
-//! entropy of a Bernoulli variable, components differ at `x` by their Jensen-Shannon divergence
-//! `H(p) - sum_k w_k H(p_k)`: none where all say the same, at most `log 2`.
+//! Component `k` predicts `p_k(x)`, its average over draws of its own, and the mixture `p(x) = sum_k w_k p_k(x)`. With
+//! `H` the entropy of a Bernoulli variable, components differ at `x` by their Jensen-Shannon divergence
+//! `H(p) - sum_k w_k H(p_k)`: zero where all agree, at most `log 2`.
 
 use anyhow::{Context, Result, bail};
 use natmix::Fitted;
@@ -12,14 +12,14 @@ use natmix_nets::Mlp;
 use natmix_nets::predict::{Averaging, predict};
 use serde::Serialize;
 
-/// Draws a component for predictions.
+/// Draws per component for predictions.
 const DRAWS: usize = 200;
-/// Room around the data on each side, as a share of their range.
+/// Margin around the data on each side, as a share of their range.
 const ROOM: f64 = 0.35;
 /// Distance from the nearest data point that counts as away from the data, as a share of the picture's side.
 const AWAY: f64 = 0.15;
 
-/// The points of a square picture, row after row from the bottom.
+/// The points of a square picture, in rows from the bottom.
 #[derive(Debug)]
 pub struct Grid {
     /// Lower left corner.
@@ -33,10 +33,10 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Points a side.
+    /// Points per side.
     pub const SIDE: usize = 61;
 
-    /// Around points in the plane.
+    /// A grid around points in the plane.
     pub fn around(data: &[f64]) -> Self {
         let range = |axis: usize| {
             let values = || data.iter().skip(axis).step_by(2).copied();
@@ -54,7 +54,7 @@ impl Grid {
     }
 }
 
-/// The figures of one fit.
+/// The measures of one fit.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     pub components: usize,
@@ -63,15 +63,16 @@ pub struct Measured {
     pub elbo: f64,
     pub elbo_se: f64,
     pub k_hat: f64,
-    /// Share of test rows predicted right.
+    /// Share of test rows predicted correctly.
     pub test_accuracy: f64,
     /// Mean log probability of a test row's class, under the averaged prediction.
     pub test_log_likelihood: f64,
-    /// The same for the component that is best at it.
+    /// The same for the best single component.
     pub best_component: f64,
-    /// Least distance of two components' means, in standard deviations of the wider one; zero for one component.
+    /// Smallest distance between two components' means, in standard deviations of the wider one; zero for one
+    /// component.
     pub distance: f64,
-    /// Most nats of ELBO that K copies of one function, with hidden units in another order, can gain: log K.
+    /// Most nats of ELBO that K copies of one function with permuted hidden units can gain: log K.
     pub symmetry: f64,
     /// Mean Jensen-Shannon divergence of the components' predictions on the grid, in nats.
     pub divergence: f64,
@@ -94,7 +95,7 @@ pub struct Measured {
 impl Measured {
     /// Measures a fit.
     ///
-    /// `before` are the seconds and the iterations that each component had alone.
+    /// `before` is the time in seconds and the number of iterations for which each component was fitted alone.
     pub fn new(network: &Mlp, fitted: &Fitted, test: &Observations, grid: &Grid, before: (f64, u64)) -> Result<Self> {
         let diagnostics = fitted.diagnostics.as_ref().context("no diagnostics were measured")?;
         let q = &fitted.mixture;
@@ -151,7 +152,7 @@ impl Measured {
     }
 }
 
-/// Least distance of two means, each coordinate measured in the larger of both standard deviations.
+/// Smallest distance between two means, each coordinate in units of the larger of the two standard deviations.
 fn distance(q: &Mixture) -> f64 {
     let parts: Vec<(&[f64], Vec<f64>)> = q.components().iter().map(|c| (c.mean(), c.sd())).collect();
     let apart = |a: &(&[f64], Vec<f64>), b: &(&[f64], Vec<f64>)| {

@@ -32,7 +32,7 @@ pub struct MethodRow {
 /// Runs every method from the same start with the same number of evaluations.
 pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<MethodRow>> {
     let mut rows = Vec::new();
-    // The automatic choice is no method of its own.
+    // `auto` is left out: it is not one of the composed methods.
     for (method, name, about) in Method::ALL.into_iter().filter(|entry| entry.0 != Method::Auto) {
         let components = match method {
             Method::MixtureDraws | Method::ComponentDraws => COMPONENTS,
@@ -46,7 +46,7 @@ pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<MethodRow>> {
             seed,
             ..settings.with_parts(|parts| Parts {
                 estimator: match method {
-                    // A network of max(x, 0) units offers no exact Hessian; its Gauss-Newton matrix stands for it.
+                    // A network of max(x, 0) units offers no exact Hessian; its Gauss-Newton matrix is used instead.
                     Method::Von => Estimator::GaussNewton,
                     _ => parts.estimator,
                 },
@@ -55,7 +55,8 @@ pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<MethodRow>> {
                     Method::Von | Method::Vogn => 20,
                     _ => POINTS,
                 },
-                // Small steps: one Gaussian of 41 dimensions leaves its cone soon.
+                // Small steps: with larger ones the precision of a 41-dimensional Gaussian soon stops being positive
+                // definite.
                 rate: match method {
                     Method::Von | Method::Ngvi | Method::MixtureDraws => 0.03,
                     _ => parts.rate,

@@ -2,16 +2,16 @@
 
 use super::measure::Measured;
 use super::picture;
-use super::{Demo, Set};
+use super::{Demo, DemoSet};
 use natmix_report::figure::{Scene, png, svg};
 use natmix_report::html::escape;
 use natmix_report::{number, page};
 use std::path::Path;
 
-/// What to look for, for those who see this for the first time.
+/// What to look for, for first-time readers.
 const LOOK_FOR: &str = "From left to right the ELBO should rise, or stay within its error, as components are added. Thin lines are \
-    the boundaries of single components: where they lie on each other the components are mostly the same function with its \
-    hidden units in another order. In the lower row the predictive entropy is high where the network does not know the class.";
+    the boundaries of single components: where they coincide, the components mostly represent the same function with its \
+    hidden units in a different order. In the lower row the predictive entropy is high where the network is uncertain.";
 
 /// Columns of a table: heading and value.
 type DemoColumn = (&'static str, fn(&Measured) -> String);
@@ -50,7 +50,7 @@ pub fn write(dir: &Path, demo: &Demo) -> std::io::Result<()> {
             "A network 2-10-1 with max(x, 0) units has 41 weights, each with prior N(0, 1). Their posterior is fitted by a \
              mixture of K Gaussians with full covariances (method component-draws). Five components are fitted alone from random \
              starts; the best K of them start the mixture of K, which is then fitted as a whole. So K = 1 is the best of five \
-             starts. Predictions average over 200 draws a component. The ELBO and its standard error come from fresh draws."
+             starts. Predictions average over 200 draws per component. The ELBO and its standard error come from fresh draws."
         ),
         demo.version,
         demo.seed,
@@ -59,7 +59,7 @@ pub fn write(dir: &Path, demo: &Demo) -> std::io::Result<()> {
     std::fs::write(dir.join("report.html"), page::document("natmix demo: decision boundaries", &body))
 }
 
-fn card(set: &Set, scene: &Scene) -> String {
+fn card(set: &DemoSet, scene: &Scene) -> String {
     let head: String = COLUMNS.iter().map(|(name, _)| format!("<th>{name}</th>")).collect();
     let row = |fit: &Measured| -> String {
         let cells = COLUMNS.iter().skip(1).map(|(_, value)| format!("<td>{}</td>", escape(&value(fit))));
@@ -71,11 +71,11 @@ fn card(set: &Set, scene: &Scene) -> String {
          predicted probability (blue class 0, orange class 1), the boundary of the mixture (thick) and of each component \
          (thin). Below: predictive entropy, none (white or black) to log 2 (purple).</figcaption></figure>\
          <div class=\"box\"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\
-         <p class=\"aside\">Test figures are of the averaged prediction on {} fresh points, the log likelihood a point. Components \
-         differ: mean Jensen-Shannon divergence of their predictions over the picture. Entropies are means in nats; off data \
-         is farther from every point than 15% of the picture's side. Hidden units can change places without changing the function: K \
-         such copies of one component gain log K nats of ELBO, {} for K = {}; what the components' predictions differ by says \
-         how far they are more than copies.</p></section>\n",
+         <p class=\"aside\">Test scores are those of the averaged prediction on {} fresh points, the log likelihood per point. \
+         \"Components differ\" is the mean Jensen-Shannon divergence of their predictions over the picture. Entropies are means in \
+         nats; \"off data\" means farther from every point than 15% of the picture's side. Hidden units can be permuted without \
+         changing the function: K such copies of one component gain log K nats of ELBO, {} for K = {}; the divergence of the \
+         predictions shows how far the components are more than copies.</p></section>\n",
         set.name,
         set.title,
         svg::inline(scene),
@@ -87,7 +87,7 @@ fn card(set: &Set, scene: &Scene) -> String {
     )
 }
 
-fn methods(set: &Set) -> String {
+fn methods(set: &DemoSet) -> String {
     let row = |row: &super::methods::MethodRow| {
         let elbo = format!("{} ± {}", number::fixed(row.elbo, 2), number::fixed(row.elbo_se, 2));
         let cells = [
@@ -105,14 +105,14 @@ fn methods(set: &Set) -> String {
         "<section class=\"card\"><h2>{}: every method</h2><div class=\"box\"><table><thead><tr><th>method</th><th>K</th><th>ELBO</th>\
          <th>evaluations</th><th>iterations</th><th>seconds</th></tr></thead><tbody>{rows}</tbody></table></div>\
          <p class=\"aside\">Each from the same random start with the same number of evaluations of the target, far fewer than the fits \
-         above had. bbvi sees values alone, vogn has a diagonal covariance, and von uses the Gauss-Newton matrix for the \
-         Hessian.</p></section>\n",
+         above had. bbvi uses values only, vogn has a diagonal covariance, and von uses the Gauss-Newton matrix instead of \
+         the Hessian.</p></section>\n",
         set.title
     )
 }
 
 /// The table for a terminal.
-pub fn text_table(set: &Set) -> String {
+pub fn text_table(set: &DemoSet) -> String {
     let mut text = format!("{}: {} points, {}\n", set.title, set.rows, set.about);
     let columns = COLUMNS.map(|(name, value)| {
         let cells: Vec<String> = set.fits.iter().map(value).collect();

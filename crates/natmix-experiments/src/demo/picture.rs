@@ -1,6 +1,6 @@
-//! One picture a data set: a column for each number of components, probability above and entropy below.
+//! One picture per data set: one column per number of components, probability above and entropy below.
 
-use super::Set;
+use super::DemoSet;
 use super::measure::{Grid, Measured, entropy};
 use natmix_models::Observations;
 use natmix_report::figure::contour::contour;
@@ -9,17 +9,17 @@ use natmix_report::number;
 
 /// Side of a panel.
 const PANEL: f64 = 184.0;
-/// Room between panels.
+/// Gap between panels.
 const GAP: f64 = 12.0;
-/// Room for the words on the left.
+/// Space for the labels on the left.
 const LEFT: f64 = 26.0;
-/// Room for the words above.
+/// Space for the labels above.
 const TOP: f64 = 48.0;
 /// Opacity of a certain prediction, and of the largest entropy.
 const DEEPEST: f64 = 0.75;
 
 /// Draws the picture.
-pub fn draw(set: &Set) -> Scene {
+pub fn draw(set: &DemoSet) -> Scene {
     let step = PANEL + GAP;
     let width = LEFT + step * set.fits.len() as f64 - GAP + 1.0;
     let title =
@@ -40,8 +40,8 @@ pub fn draw(set: &Set) -> Scene {
     scene
 }
 
-/// Probability, the boundary of each component (thin) and of all together (thick), and the data.
-fn top(scene: &mut Scene, corner: Point, set: &Set, fit: &Measured) {
+/// Probability, the boundary of each component (thin) and of the mixture (thick), and the data.
+fn top(scene: &mut Scene, corner: Point, set: &DemoSet, fit: &Measured) {
     heat(scene, corner, &fit.probability, |p| {
         let ink = Ink::series(usize::from(p > 0.5));
         (ink, DEEPEST * (2.0 * p - 1.0).abs())
@@ -55,7 +55,7 @@ fn top(scene: &mut Scene, corner: Point, set: &Set, fit: &Measured) {
     }
     scene.lines(lines(&fit.probability), Ink::TEXT, 2.4);
     for class in [0, 1] {
-        let dots = places(corner, set, class);
+        let dots = positions(corner, set, class);
         scene.dots(dots.clone(), 3.2, Ink::SURFACE, 1.0);
         scene.dots(dots, 2.3, Ink::series(class), 1.0);
     }
@@ -63,26 +63,26 @@ fn top(scene: &mut Scene, corner: Point, set: &Set, fit: &Measured) {
 }
 
 /// Entropy, and the data in grey.
-fn bottom(scene: &mut Scene, corner: Point, set: &Set, fit: &Measured) {
+fn bottom(scene: &mut Scene, corner: Point, set: &DemoSet, fit: &Measured) {
     heat(scene, corner, &fit.probability, |p| (Ink::series(6), DEEPEST * entropy(p) / 2f64.ln()));
-    let dots = [0, 1].into_iter().flat_map(|class| places(corner, set, class)).collect();
+    let dots = [0, 1].into_iter().flat_map(|class| positions(corner, set, class)).collect();
     scene.dots(dots, 1.6, Ink::TEXT, 0.8);
     frame(scene, corner);
 }
 
-/// A heat map, a cell a point of the grid.
+/// A heat map, one cell per grid point.
 fn heat(scene: &mut Scene, (x, y): Point, values: &[f64], look: impl Fn(f64) -> (Ink, f64)) {
     let colour = |p: &f64| {
         let (ink, opacity) = look(*p);
         let [r, g, b] = ink.tone().light;
         [r, g, b, (255.0 * opacity.clamp(0.0, 1.0)).round() as u8]
     };
-    // The picture's rows run downwards.
+    // Rows of the picture run from top to bottom.
     let colours = values.chunks(Grid::SIDE).rev().flatten().map(colour).collect();
     scene.raster((x, y), (x + PANEL, y + PANEL), Grid::SIDE, colours);
 }
 
-fn places((x, y): Point, set: &Set, class: usize) -> Vec<Point> {
+fn positions((x, y): Point, set: &DemoSet, class: usize) -> Vec<Point> {
     let table: &Observations = &set.train;
     let Grid { corner, sides, .. } = &set.grid;
     let rows = table.design().chunks_exact(2).zip(table.outcome()).filter(|(_, y)| **y == class as f64);

@@ -1,9 +1,9 @@
-//! Lines against training steps, one a method, with a legend beside them.
+//! Curves over training steps, one per method, with a legend next to them.
 
 use natmix_report::figure::axis::{self, Panel, Scale, TICK};
 use natmix_report::figure::{Anchor, Ink, Scene, TextLabel};
 
-/// One line.
+/// One curve.
 pub struct TrainingCurve {
     pub name: String,
     pub points: Vec<(f64, f64)>,

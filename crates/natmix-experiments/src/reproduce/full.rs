@@ -1,6 +1,7 @@
-//! Full covariances for small regression networks: trained components go on as full Gaussians in the engine.
+//! Full covariances for small regression networks: the engine continues to fit trained components as full Gaussians.
 //!
-//! Components of a trained mixture lie so far apart that `log q` does not couple them, so each goes on alone and keeps its weight.
+//! Components of a trained mixture lie so far apart that `log q` does not couple them, so each is fitted alone and
+//! keeps its weight.
 
 use anyhow::Result;
 use natmix::draws::Plan;
@@ -10,10 +11,11 @@ use natmix::{Config, Fit, Method, Parts};
 use natmix_models::Observations;
 use natmix_nets::{Examples, Mlp, Network};
 
-/// Iterations: enough for the falling step to forget the start, where Gauss-Newton matrices make each of them count.
+/// Iterations: enough to forget the start with decreasing steps, given accurate Gauss-Newton matrices.
 const ITERATIONS: u64 = 150;
 
-/// Starts at the means and precisions of `q`, and seeks the best ELBO under the prior with full covariances and Gauss-Newton curvature.
+/// Starts at the means and precisions of `q`, and maximises the ELBO under the prior with full covariances and
+/// Gauss-Newton curvature.
 pub fn refine(
     network: &Network,
     train: &Examples,

@@ -1,4 +1,5 @@
-//! `natmix reproduce mnist`: test accuracy and log likelihood against iteration, calibration and out-of-distribution detection.
+//! `natmix reproduce mnist`: test accuracy and log likelihood against iteration, calibration and out-of-distribution
+//! detection.
 
 use super::page::{Page, PageTable};
 use super::{ReproduceOptions, curves, data, mean_with_error};
@@ -16,26 +17,26 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-/// Draws a component for the last figures, and for the curves.
+/// Draws per component for the final scores, and for the curves.
 const DRAWS: usize = 50;
 const CURVE_DRAWS: usize = 5;
-/// Decay of the weights of plain networks that are trained with care, a step.
+/// Weight decay of tuned plain networks, per step.
 const WEIGHT_DECAY: f64 = 1e-4;
-/// Rate of mixtures under the draft's settings, which name none: steps are divided by the precision, and once that has forgotten
-/// its first value, larger ones (0.03 and more) lose the network.
+/// Rate of mixtures under the draft's settings, which do not state one: steps are divided by the precision, and once
+/// that has forgotten its initial value, larger rates (0.03 and more) diverge.
 const PAPER_RATE: f64 = 0.01;
 /// Plain networks in an ensemble.
 const ENSEMBLE: usize = 5;
 
-/// One way to train.
+/// What is trained, and how.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum TrainingMethod {
     Adam,
     AdamTuned,
     Mixture(usize),
 }
 
-/// What one network or mixture reached with one seed.
+/// Scores of one network or mixture with one seed.
 #[derive(Clone, Debug, Serialize)]
 struct SeedOutcome {
     name: String,
@@ -46,7 +47,7 @@ struct SeedOutcome {
     brier: f64,
     auroc: f64,
     fpr95: f64,
-    /// Of mixtures alone.
+    /// For mixtures only.
     elbo: Option<f64>,
     seconds: f64,
     /// Step, test accuracy and test log likelihood.
@@ -54,7 +55,7 @@ struct SeedOutcome {
 }
 
 #[derive(Serialize)]
-struct Figures<'a> {
+struct MnistResults<'a> {
     protocol: &'static str,
     network: String,
     outcomes: &'a [SeedOutcome],
@@ -66,7 +67,7 @@ pub fn run(args: &ReproduceOptions) -> Result<String> {
     let epochs = args.epochs.unwrap_or(if paper { 30 } else { 20 });
     let settings = Settings {
         fit: FitSettings { data: Some(data("mnist")?), ..FitSettings::default() },
-        // The draft's prior variance is 1; forgetting faster comes closer to the optimum of the ELBO that it seeks.
+        // The draft's prior variance is 1; forgetting faster comes closer to the maximum of the ELBO that it aims for.
         engine: Overrides { curvature_rate: paper.then_some(1e-3), ..Overrides::default() },
         network: NetworkSettings {
             hidden: Some(args.hidden.clone()),
@@ -78,33 +79,39 @@ pub fn run(args: &ReproduceOptions) -> Result<String> {
     };
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     let images = NetworkData::load(&settings)?;
-    let ways: &[Way] = match paper {
-        true => &[Way::Mixture(1), Way::Mixture(2), Way::Adam],
-        false => &[Way::Mixture(1), Way::Mixture(2), Way::Mixture(5), Way::Adam, Way::AdamTuned],
+    let ways: &[TrainingMethod] = match paper {
+        true => &[TrainingMethod::Mixture(1), TrainingMethod::Mixture(2), TrainingMethod::Adam],
+        false => &[
+            TrainingMethod::Mixture(1),
+            TrainingMethod::Mixture(2),
+            TrainingMethod::Mixture(5),
+            TrainingMethod::Adam,
+            TrainingMethod::AdamTuned,
+        ],
     };
     let bar = super::bar(args.quiet, args.seeds * ways.len() as u64 * epochs as u64);
     let mut outcomes = Vec::new();
     for seed in args.seed..args.seed + args.seeds.max(1) {
         for way in ways {
             bar.set_message(format!("seed {seed}: {}", way.name(ENSEMBLE)));
-            let rate = (paper && matches!(way, Way::Mixture(_))).then_some(PAPER_RATE);
+            let rate = (paper && matches!(way, TrainingMethod::Mixture(_))).then_some(PAPER_RATE);
             outcomes.extend(train(&images, &settings, (*way, rate), seed, &bar)?);
-            // What is done stays, should the run be ended.
+            // Finished results are kept if the run is interrupted.
             write(out, &images, &outcomes, paper)?;
         }
     }
     bar.finish_and_clear();
-    Ok(format!("{}\nPictures: {}\n", summary(&outcomes).text(), out.join("report.html").display()))
+    Ok(format!("{}\nReport: {}\n", summary(&outcomes).text(), out.join("report.html").display()))
 }
 
-impl Way {
+impl TrainingMethod {
     fn name(self, networks: usize) -> String {
         match (self, networks) {
-            (Way::Mixture(k), _) => format!("VOGN, K = {k}"),
-            (Way::Adam, 1) => "Adam".into(),
-            (Way::Adam, n) => format!("{n} x Adam"),
-            (Way::AdamTuned, 1) => "Adam, tuned".into(),
-            (Way::AdamTuned, n) => format!("{n} x Adam, tuned"),
+            (TrainingMethod::Mixture(k), _) => format!("VOGN, K = {k}"),
+            (TrainingMethod::Adam, 1) => "Adam".into(),
+            (TrainingMethod::Adam, n) => format!("{n} x Adam"),
+            (TrainingMethod::AdamTuned, 1) => "Adam, tuned".into(),
+            (TrainingMethod::AdamTuned, n) => format!("{n} x Adam, tuned"),
         }
     }
 }
@@ -112,27 +119,27 @@ impl Way {
 fn train(
     images: &NetworkData,
     settings: &Settings,
-    (way, rate): (Way, Option<f64>),
+    (way, rate): (TrainingMethod, Option<f64>),
     seed: u64,
     bar: &indicatif::ProgressBar,
 ) -> Result<Vec<SeedOutcome>> {
     let (optimiser, components) = match way {
-        Way::Mixture(k) => (Optimiser::Vogn, k),
+        TrainingMethod::Mixture(k) => (Optimiser::Vogn, k),
         _ => (Optimiser::Adam, ENSEMBLE),
     };
     let given = Overrides { components: Some(components.into()), rate, seed: Some(seed), ..Overrides::default() };
     let given = given.over(settings.engine.clone());
     let config = settings.network.train(&given, &images.network, images.train.rows(), optimiser)?;
     let config = match way {
-        Way::AdamTuned => TrainConfig { weight_decay: WEIGHT_DECAY, schedule: Schedule::Cosine, ..config },
+        TrainingMethod::AdamTuned => TrainConfig { weight_decay: WEIGHT_DECAY, schedule: Schedule::Cosine, ..config },
         _ => config,
     };
     let plain = optimiser == Optimiser::Adam;
     let averaging = |each| if plain { Averaging::Means } else { Averaging::Draws { each, seed } };
     let test = images.test.as_ref().context("MNIST has no test images in its folder")?;
-    let ood = images.ood.as_ref().context("there are no images of another kind")?;
+    let ood = images.ood.as_ref().context("there are no out-of-distribution images")?;
     let mut trainer = Trainer::new(&images.network, &images.train, config.clone())?;
-    // Each single plain network too, beside the ensemble.
+    // Each plain network on its own too, besides the ensemble.
     let sizes: &[usize] = if plain { &[1, ENSEMBLE] } else { &[1] };
     let mut curves: Vec<Vec<(u64, f64, f64)>> = vec![Vec::new(); sizes.len()];
     let (clock, mut measuring) = (Instant::now(), 0.0);
@@ -174,7 +181,7 @@ fn train(
     Ok(outcomes)
 }
 
-/// The whole, and for plain networks the first of them by itself.
+/// The whole ensemble or mixture, and for plain networks also the first one alone.
 fn parts(q: &Mixture, sizes: &[usize]) -> Result<Vec<Mixture>> {
     let of = |size: &usize| match (*size, sizes.len()) {
         (1, 2) => Mixture::single(q.components()[0].clone()),
@@ -221,8 +228,8 @@ fn summary(outcomes: &[SeedOutcome]) -> PageTable {
         heading: "Mean over seeds, with its standard error".into(),
         columns: columns.map(String::from).to_vec(),
         rows: names(outcomes).iter().map(row).collect(),
-        below: "Tuned: weight decay and a cosine rate. Test images of MNIST; AUROC and FPR95 of the predictive entropy against the test images of Fashion-MNIST. Mixtures have \
-                equal weights and 50 draws a component. Learned weights collapse onto one component at this size, which costs \
+        below: "Tuned: weight decay and a cosine schedule. Scores on the test images of MNIST; AUROC and FPR95 of the predictive \
+                entropy against the test images of Fashion-MNIST. Mixtures have equal weights and 50 draws per component. Learned weights collapse onto one component at this size, which costs \
                 accuracy and calibration: use them with care (--weight-step bounded or tempered)."
             .into(),
     }
@@ -246,7 +253,7 @@ fn write(out: &Path, images: &NetworkData, outcomes: &[SeedOutcome], paper: bool
         heading: "Every seed".into(),
         columns: columns.map(String::from).to_vec(),
         rows: each.collect(),
-        below: "None left out.".into(),
+        below: "No seed is left out.".into(),
     };
     let first = outcomes.first().map_or(0, |o| o.seed);
     let lines = |f: &dyn Fn(&(u64, f64, f64)) -> f64| -> Vec<curves::TrainingCurve> {
@@ -259,12 +266,16 @@ fn write(out: &Path, images: &NetworkData, outcomes: &[SeedOutcome], paper: bool
     let page = Page {
         title: "A Bayesian network on MNIST",
         words: format!(
-            "A network {} is trained by VOGN with a mixture of K Gaussians over its weights, beside plain networks and ensembles of \
-             five trained by Adam. {} ELBO and predictions are different aims: where the first precision has not faded, the figures are \
-             those of a tuned predictor, not of the best ELBO; the settings of the draft (--protocol paper) come closer to the \
-             latter.",
+            "A network {} is trained by VOGN with a mixture of K Gaussians over its weights, compared with plain networks and \
+             ensembles of five trained by Adam. {} A good ELBO and good predictions are different goals: as long as the initial \
+             precision is not forgotten, the scores are those of a tuned predictor, not of the best ELBO; the settings of the \
+             draft (--protocol paper) come closer to the latter.",
             images.network,
-            if paper { "Settings are the draft's: prior variance 1, 30 epochs." } else { "Settings are the defaults." }
+            if paper {
+                "Settings are those of the draft: prior variance 1, 30 epochs."
+            } else {
+                "Settings are the defaults."
+            }
         ),
         pictures: vec![
             ("accuracy", "Test accuracy", curves::draw("test accuracy, first seed", &lines(&|p| p.1), (0.95, 1.0))),
@@ -276,7 +287,10 @@ fn write(out: &Path, images: &NetworkData, outcomes: &[SeedOutcome], paper: bool
         ],
         tables: vec![summary(outcomes), every],
     };
-    let figures =
-        Figures { protocol: if paper { "paper" } else { "default" }, network: images.network.to_string(), outcomes };
+    let figures = MnistResults {
+        protocol: if paper { "paper" } else { "default" },
+        network: images.network.to_string(),
+        outcomes,
+    };
     page.write(out, "mnist", &figures).with_context(|| format!("cannot write the page in {}", out.display()))
 }

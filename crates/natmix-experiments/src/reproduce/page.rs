@@ -1,4 +1,4 @@
-//! Pages of the experiments: words, tables, pictures.
+//! Pages of the experiments: text, tables, pictures.
 
 use natmix_report::figure::{Scene, png, svg};
 use natmix_report::html::escape;
@@ -6,7 +6,7 @@ use natmix_report::page::document;
 use serde::Serialize;
 use std::path::Path;
 
-/// A table: heading, names of the columns, rows, words below.
+/// A table: heading, names of the columns, rows, text below.
 pub struct PageTable {
     pub heading: String,
     pub columns: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Writes `report.html`, the pictures, and `NAME.json` with the figures.
+    /// Writes `report.html`, the pictures, and `NAME.json` with the results.
     pub fn write(&self, dir: &Path, name: &str, figures: &impl Serialize) -> std::io::Result<()> {
         let folder = dir.join("figures");
         std::fs::create_dir_all(&folder)?;
@@ -47,7 +47,7 @@ impl Page {
             cards += &table.html();
         }
         cards += &format!(
-            "<footer>natmix {}. Figures: <code>{name}.json</code>, pictures: <code>figures/</code>.</footer>",
+            "<footer>natmix {}. Results: <code>{name}.json</code>, pictures: <code>figures/</code>.</footer>",
             env!("CARGO_PKG_VERSION")
         );
         std::fs::write(dir.join(name).with_extension("json"), serde_json::to_string_pretty(figures)?)?;
@@ -72,7 +72,7 @@ impl PageTable {
         )
     }
 
-    /// For a terminal.
+    /// The table for a terminal.
     pub fn text(&self) -> String {
         let width = |j: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(j)).chain([&self.columns[j]]);

@@ -1,5 +1,5 @@
-//! `natmix reproduce uci`: regression networks with one hidden layer of 50 on eight sets, with hyper-parameters chosen inside
-//! each training part.
+//! `natmix reproduce uci`: regression networks with one hidden layer of 50 units on eight data sets, with
+//! hyper-parameters chosen within each training set.
 
 use super::page::{Page, PageTable};
 use super::{ReproduceOptions, data, full, mean_with_error};
@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-/// The sets, with the figure of tuned MC-dropout to compare with.
+/// The data sets, each with the test log likelihood of tuned MC-dropout for comparison.
 const SETS: [(&str, f64); 8] = [
     ("bostonHousing", -2.40),
     ("concrete", -2.94),
@@ -27,13 +27,14 @@ const SETS: [(&str, f64); 8] = [
     ("yacht", -1.25),
 ];
 const HIDDEN: usize = 50;
-/// Draws a component for predictions.
+/// Draws per component for predictions.
 const DRAWS: usize = 20;
 /// Steps of a run.
 const STEPS: usize = 20_000;
-/// Share of the training part that chooses.
+/// Share of the training rows used for validation.
 const VALIDATION: f64 = 0.2;
-/// What is chosen from: the first precision in rows, and the prior's precision. Steps grow with the root of the former.
+/// Candidates for the initial precision, in units of the number of rows, and for the prior precision. Steps grow with
+/// the square root of the former.
 const FIRST: [f64; 4] = [1.0, 10.0, 100.0, 1000.0];
 const PRIOR: [f64; 3] = [1.0, 5.0, 25.0];
 
@@ -48,7 +49,7 @@ struct SplitOutcome {
     single_log_likelihood: f64,
     first_precision: f64,
     prior_precision: f64,
-    /// With full covariances, if asked.
+    /// With full covariances, if requested.
     full: Option<FullOutcome>,
     seconds: f64,
 }
@@ -66,7 +67,7 @@ struct FullOutcome {
 pub fn run(args: &ReproduceOptions) -> Result<String> {
     let (out, paper) = (&args.out, args.paper);
     if paper {
-        bail!("the draft has no experiment on these sets: leave --protocol paper out");
+        bail!("the draft has no experiment on these data sets: leave out --protocol paper");
     }
     let root = data("uci")?;
     if let Some(name) = args.sets.iter().find(|name| SETS.iter().all(|set| set.0 != **name)) {
@@ -83,7 +84,7 @@ pub fn run(args: &ReproduceOptions) -> Result<String> {
             bar.set_message(format!("{name}, split {split}"));
             outcomes.push(one(name, &set, split, args)?);
             bar.inc(1);
-            // What is done stays, should the run be ended.
+            // Finished results are kept if the run is interrupted.
             write(out, &outcomes, args)?;
         }
     }
@@ -98,14 +99,14 @@ fn one(name: &'static str, set: &SplitSet, split: usize, args: &ReproduceOptions
     let (train, test) = (scaling.examples(set, train)?, scaling.examples(set, test)?);
     let network = Network::new(set.features, &[HIDDEN], Activation::Relu, NetworkLikelihood::Gaussian)?;
     let seed = args.seed + split as u64;
-    // One component chooses: a component's settings do not depend on how many there are.
+    // Chosen with one component: the best settings do not depend on the number of components.
     let (inner, validation) = train.split(VALIDATION, seed)?;
     let mut best = (f64::NEG_INFINITY, FIRST[0], PRIOR[0]);
     let mut chosen = None;
     for first in FIRST {
         for prior in PRIOR {
             let config = config(&network, inner.rows(), 1, (first, prior), STEPS / 2, seed);
-            // Settings under which training breaks off are no choice.
+            // Settings under which training diverges are skipped.
             let Ok(q) = fit(&network, &inner, config) else { continue };
             let Ok(found) = score(&network, &q, &validation, seed) else { continue };
             if found.log_likelihood > best.0 {
@@ -179,7 +180,7 @@ fn config(
         epochs: steps.div_ceil(rows.div_ceil(base.batch)).max(1),
         first_precision: first * rows as f64,
         rate: base.rate * first.sqrt(),
-        // The first precision is one of the choices: it stays.
+        // The initial precision has been chosen already and is kept.
         curvature_rate: 0.1 / steps as f64,
         prior_precision: vec![prior; network.layers().len()],
         seed,
@@ -193,7 +194,7 @@ fn fit(network: &Network, train: &Examples, config: TrainConfig) -> Result<Mixtu
     Ok(trainer.into_mixture()?)
 }
 
-/// How good predictions are, in units of the scaled outcome.
+/// Scores of predictions, in units of the scaled outcome.
 struct SplitScore {
     log_likelihood: f64,
     rmse: f64,
@@ -210,7 +211,7 @@ fn score(network: &Network, q: &Mixture, test: &Examples, seed: u64) -> Result<S
     let rmse = natmix_models::scores::rmse(predicted, &outcome);
     let alone = predict(network, &Mixture::single(q.components()[0].clone()), test.x(), averaging)?;
     let log_likelihood = mean(found.log_density(test.outcome()));
-    anyhow::ensure!(log_likelihood.is_finite(), "training broke off");
+    anyhow::ensure!(log_likelihood.is_finite(), "training diverged");
     Ok(SplitScore { log_likelihood, rmse, single_log_likelihood: mean(alone.log_density(test.outcome())) })
 }
 
@@ -225,7 +226,7 @@ impl Scaling {
         let of = |value: &dyn Fn(usize) -> f64| {
             let mean = rows.iter().map(|&r| value(r)).sum::<f64>() / rows.len() as f64;
             let variance = rows.iter().map(|&r| (value(r) - mean).powi(2)).sum::<f64>() / rows.len() as f64;
-            // A constant column says nothing, whatever it is divided by.
+            // A constant column carries no information, so any divisor will do.
             (mean, if variance > 1e-20 * mean * mean && variance > 0.0 { variance.sqrt() } else { 1.0 })
         };
         Self {
@@ -282,14 +283,14 @@ fn summary(outcomes: &[SplitOutcome]) -> PageTable {
         "RMSE",
         "full covariances",
         "one full component",
-        "seconds a split",
+        "seconds per split",
     ];
     PageTable {
         heading: "Mean over splits, with its standard error".into(),
         columns: columns.map(String::from).to_vec(),
         rows: SETS.iter().filter_map(row).collect(),
-        below: "Test log likelihood of the averaged prediction, a row, in the outcome's own units, beside that of tuned MC-dropout, \
-                and of one component alone; with full covariances where they were asked for."
+        below: "Test log likelihood per row of the averaged prediction, in the outcome's own units, compared with that of tuned \
+                MC-dropout and of one component alone; with full covariances if requested."
             .into(),
     }
 }
@@ -305,19 +306,19 @@ fn write(out: &Path, outcomes: &[SplitOutcome], args: &ReproduceOptions) -> Resu
             number::fixed(o.prior_precision, 0),
         ]
     });
-    let columns = ["set", "split", "test log lik.", "RMSE", "first precision / rows", "prior precision"];
+    let columns = ["set", "split", "test log lik.", "RMSE", "initial precision / rows", "prior precision"];
     let every = PageTable {
         heading: "Every split".into(),
         columns: columns.map(String::from).to_vec(),
         rows: each.collect(),
-        below: "With the settings that the validation part of its training rows chose.".into(),
+        below: "With the settings chosen on the validation rows of each split.".into(),
     };
     let page = Page {
-        title: "Bayesian regression networks on UCI sets",
+        title: "Bayesian regression networks on UCI data sets",
         words: format!(
-            "Networks with one hidden layer of 50, a mixture of {} Gaussians over their weights, the standard splits. First and prior \
-             precision are chosen on a fifth of each training part, test rows play no part in it; then all training rows are \
-             used.",
+            "Networks with one hidden layer of 50 units and a mixture of {} Gaussians over their weights, on the standard \
+             splits. The initial and the prior precision are chosen on a fifth of the training rows of each split, without \
+             using test rows; then all training rows are used.",
             args.components
         ),
         pictures: Vec::new(),

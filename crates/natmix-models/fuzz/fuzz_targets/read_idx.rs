@@ -1,4 +1,4 @@
-//! Images and labels, plain or gzip, are refused or make a table. The first two bytes say where the labels begin.
+//! Images and labels, plain or gzip, are refused or read as a table. The first two bytes say where the labels begin.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Arbitrary bytes are refused, or make an array that can be written and read again.
+//! Arbitrary bytes are refused, or read as an array that can be written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

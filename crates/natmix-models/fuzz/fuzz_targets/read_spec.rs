@@ -1,4 +1,4 @@
-//! Arbitrary text is refused, or describes a density that can be evaluated where it starts.
+//! Arbitrary text is refused, or describes a density that can be evaluated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! A table, plain or gzip, is refused or read; in pieces it is the same one, and so are the rows that are kept on disk.
+//! A table, plain or gzip, is refused or read; read in blocks it is the same, and so are the rows that are stored on disk.
 //!
-//! The first byte of the input says how the rest is handed over: as it is or packed, and which columns are categorical.
+//! The first byte of the input decides whether the rest is compressed, which columns are categorical, and the model.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (whole, file) = match (whole, file) {
         (Ok(whole), Ok(file)) => (whole, file),
         (Err(one), Err(two)) => return assert_eq!(one.to_string(), two.to_string()),
-        (one, two) => panic!("as a whole {one:?}, in pieces {two:?}"),
+        (one, two) => panic!("as a whole {one:?}, in blocks {two:?}"),
     };
     assert_eq!((whole.values.len(), file.rows()), (whole.rows * whole.names.len(), whole.rows));
     assert!(whole.values.iter().all(|value| value.is_finite()));

@@ -19,12 +19,10 @@
 
 use super::check;
 use natmix::Error;
-use natmix::Scratch;
 use natmix::autodiff::special::{digamma, ln_gamma, trigamma};
-use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::pointwise::Hessian;
 
-/// Above this times `n + 1` differences of `log Gamma` lose their digits, and three terms of a series have them all.
+/// Above `LARGE * (n + 1)` differences of `log Gamma` cancel, and three terms of a series are exact to double precision.
 const LARGE: f64 = 1e5;
 
 /// The posterior of rates that vary between groups. See the [module page](self).
@@ -35,7 +33,7 @@ pub struct BetaBinomial {
 }
 
 impl BetaBinomial {
-    /// Numbers at risk and cases, group by group.
+    /// Takes the numbers at risk and the numbers of cases, group by group.
     pub fn new(at_risk: &[f64], cases: &[f64]) -> Result<Self, Error> {
         check::positive("at_risk", at_risk, at_risk.len().max(1))?;
         check::finite("cases", cases, at_risk.len())?;
@@ -73,7 +71,7 @@ impl BetaBinomial {
     }
 }
 
-/// `log Gamma(a + n) - log Gamma(a)` and its first two derivatives by `a`.
+/// `log Gamma(a + n) - log Gamma(a)` and its first two derivatives with respect to `a`.
 fn rising(a: f64, n: f64) -> [f64; 3] {
     if n == 0.0 {
         return [0.0; 3];
@@ -97,17 +95,7 @@ fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-impl Target for BetaBinomial {
-    fn dim(&self) -> usize {
-        2
-    }
-    fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        eval_points(2, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
-    }
-    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
-        EXACT
-    }
-}
+pointwise_target!(BetaBinomial, |_density| 2);
 
 #[cfg(test)]
 mod tests {
@@ -121,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_series_meets_the_difference() {
+    fn the_series_agrees_with_the_sum() {
         for (a, n) in [(1.01e5 * 8.0, 7.0), (1.01e5 * 3001.0, 3000.0)] {
             let plain: f64 = (0..n as i64).map(|i| (a + i as f64).ln()).sum();
             let slope: f64 = (0..n as i64).map(|i| 1.0 / (a + i as f64)).sum();

@@ -1,8 +1,8 @@
-//! Checks of what users build targets from: each says what is wrong and what is expected.
+//! Checks of the numbers that users build targets from: each error states what is wrong and what is expected.
 
 use natmix::Error;
 
-/// Weights may miss a sum of one by this much, as printed numbers do; they are then normalised.
+/// The sum of the weights may differ from one by this much, as printed numbers do; they are then normalised.
 const WEIGHT_SUM_TOLERANCE: f64 = 1e-6;
 /// Entries `(i, j)` and `(j, i)` may differ by this much, relative to the diagonal.
 const SYMMETRY_TOLERANCE: f64 = 1e-6;
@@ -11,17 +11,17 @@ pub(crate) fn invalid<T>(message: String) -> Result<T, Error> {
     Err(Error::InvalidInput(message))
 }
 
-/// `found` things of this name where `expected` are needed.
+/// Checks that `found` equals `expected`; `name` says what is counted.
 pub(crate) fn count(name: &str, found: usize, expected: usize) -> Result<(), Error> {
     if found == expected { Ok(()) } else { invalid(format!("{name}: found {found}, expected {expected}")) }
 }
 
-/// A dimension of at least one.
+/// Checks for a dimension of at least one.
 pub(crate) fn dim(dim: usize) -> Result<usize, Error> {
     if dim > 0 { Ok(dim) } else { invalid("dim is 0, expected at least 1".into()) }
 }
 
-/// Finite numbers, in the number that is expected.
+/// Checks for `expected` finite numbers.
 pub(crate) fn finite(name: &str, values: &[f64], expected: usize) -> Result<(), Error> {
     count(&format!("{name}, length"), values.len(), expected)?;
     match values.iter().find(|x| !x.is_finite()) {
@@ -30,7 +30,7 @@ pub(crate) fn finite(name: &str, values: &[f64], expected: usize) -> Result<(), 
     }
 }
 
-/// Finite numbers above zero, in the number that is expected.
+/// Checks for `expected` finite numbers above zero.
 pub(crate) fn positive(name: &str, values: &[f64], expected: usize) -> Result<(), Error> {
     finite(name, values, expected)?;
     match values.iter().find(|&&x| x <= 0.0) {
@@ -39,7 +39,7 @@ pub(crate) fn positive(name: &str, values: &[f64], expected: usize) -> Result<()
     }
 }
 
-/// Mixture weights, normalised: at least one, none negative, of sum one up to what printing loses.
+/// Normalises mixture weights: at least one, none negative, with a sum of one up to rounding in print.
 pub(crate) fn weights(weights: &[f64]) -> Result<Vec<f64>, Error> {
     if weights.is_empty() {
         return invalid("weights are empty, expected one for each component".into());
@@ -79,7 +79,7 @@ pub(crate) fn cholesky(name: &str, matrix: &[Vec<f64>], dim: usize) -> Result<Ve
                 factor[i * dim + j] = rest / factor[j * dim + j];
                 continue;
             }
-            // A pivot that is all rounding error belongs to a singular matrix, whatever its sign.
+            // A pivot that consists of rounding error belongs to a singular matrix, whatever its sign.
             if rest.is_nan() || rest <= dim as f64 * f64::EPSILON * matrix[i][i].abs() {
                 return invalid(format!("{name} is not positive definite (pivot {i}), as a covariance must be"));
             }

@@ -28,7 +28,7 @@ pub(crate) fn all_at(target: &dyn Target, z: &[f64]) -> (f64, Vec<f64>, Vec<f64>
 
 fn sums_at(target: &dyn Target, z: &[f64], weights: &[f64], shape: CurvatureShape) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let (dim, n) = (target.dim(), z.len() / target.dim());
-    // Not a number to begin with: everything must be overwritten.
+    // Filled with NaN, to check that everything is overwritten.
     let (mut log_p, mut grad) = (vec![f64::NAN; n], vec![f64::NAN; n * dim]);
     let mut sums = vec![f64::NAN; weights.len() / n * shape.len(dim)];
     let curv = Some(CurvatureSums { kind: Curvature::Exact, shape, weights, sums: &mut sums });

@@ -21,9 +21,7 @@
 use super::check;
 use crate::prior::LOG_TAU;
 use natmix::Error;
-use natmix::Scratch;
-use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::pointwise::Hessian;
 
 /// The double banana, prior times likelihood with all constants. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -69,24 +67,14 @@ impl DoubleBanana {
     }
 }
 
-impl Target for DoubleBanana {
-    fn dim(&self) -> usize {
-        2
-    }
-    fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        eval_points(2, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
-    }
-    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
-        EXACT
-    }
-}
+pointwise_target!(DoubleBanana, |_density| 2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::densities::derivatives::{Uniform, all_at, check_derivatives};
-    use natmix::target::CurvatureSums;
-    use natmix::target::log_p_at;
+    use natmix::Scratch;
+    use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, log_p_at};
 
     fn banana() -> DoubleBanana {
         DoubleBanana::new(30f64.ln(), 0.09).unwrap()

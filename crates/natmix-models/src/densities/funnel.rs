@@ -1,4 +1,4 @@
-//! The funnel (Neal 2003): a scale and many variables that share it.
+//! The funnel (Neal 2003): a log variance and many variables that share it.
 //!
 //! `z_0 ~ N(0, sd0^2)` and `z_i ~ N(0, exp(z_0))` for the others, `exp(z_0)` being a variance. With
 //! `u_i = z_i exp(-z_0 / 2)`, up to constants,
@@ -19,9 +19,7 @@
 use super::check;
 use crate::prior::LOG_TAU;
 use natmix::Error;
-use natmix::Scratch;
-use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::pointwise::Hessian;
 
 /// A normalised funnel. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -39,9 +37,9 @@ impl Funnel {
 
     fn at(&self, z: &[f64], grad: Option<&mut [f64]>, hess: Option<&mut Hessian<'_>>) -> f64 {
         let (z0, others) = (z[0], &z[1..]);
-        // Half of the exponent at a time: twice the range of z_0 before anything overflows.
+        // Half of the exponent at a time doubles the range of z_0 before anything overflows.
         let root_precision = (-0.5 * z0).exp();
-        // Infinite precision says nothing about a coordinate that is exactly zero.
+        // An infinite precision times a coordinate of exactly zero is taken as zero.
         let times_root = |x: f64| if x == 0.0 { 0.0 } else { x * root_precision };
         let square_sum: f64 = others.iter().map(|&x| times_root(x) * times_root(x)).sum();
         let (standard, half_count) = (z0 / self.sd0, 0.5 * others.len() as f64);
@@ -61,17 +59,7 @@ impl Funnel {
     }
 }
 
-impl Target for Funnel {
-    fn dim(&self) -> usize {
-        self.dim
-    }
-    fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        eval_points(self.dim, z, out, scratch, |z, grad, hess| Ok(self.at(z, grad, hess)))
-    }
-    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
-        EXACT
-    }
-}
+pointwise_target!(Funnel, |density| density.dim);
 
 #[cfg(test)]
 mod tests {
@@ -92,7 +80,7 @@ mod tests {
         for i in -120..=120 {
             for j in -80..=80 {
                 let z0 = h * f64::from(i);
-                // The second coordinate on its own scale; its Jacobian is the scale.
+                // The second coordinate in units of its conditional scale, which is also the Jacobian.
                 let scale = (0.5 * z0).exp();
                 let z1 = scale * h * f64::from(j);
                 integral += h * h * scale * log_p_at(&funnel, &[z0, z1]).unwrap().exp();
@@ -102,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_scales_are_clean() {
+    fn extreme_scales_are_finite_or_have_density_zero() {
         let funnel = Funnel::new(3, 3.0).unwrap();
         for (z, finite) in [
             ([-800.0, 0.0, 0.0], true),

@@ -4,7 +4,7 @@
 //! p(z) = N(z; 0, prior_sd^2 I) sum_k w_k N(z; m_k, diag(s_k^2))
 //! ```
 //!
-//! The product of two Gaussians is one, times a constant, so that the posterior is again a mixture:
+//! The product of two Gaussian densities is a constant times a Gaussian density, so the posterior is again a mixture:
 //!
 //! ```text
 //! log Z     = log sum_k w_k N(m_k; 0, prior_sd^2 I + diag(s_k^2))
@@ -72,9 +72,9 @@ impl PriorTimesMixture {
         self.weights_and_log_evidence().1
     }
 
-    /// Weights, means and standard deviations of the mixture that the normalised density is.
+    /// Weights, means and standard deviations of the normalised density, which is a mixture.
     pub fn posterior(&self) -> (Vec<f64>, Vec<Vec<f64>>, Vec<Vec<f64>>) {
-        // s^2 prior_sd^2 / (s^2 + prior_sd^2) and its like, without squares that could overflow.
+        // s^2 prior_sd^2 / (s^2 + prior_sd^2) and similar terms, without squares that could overflow.
         let shrink = |sd: f64| self.prior_sd / self.prior_sd.hypot(sd);
         let each = |values: &[Vec<f64>], f: &dyn Fn(f64, f64) -> f64| {
             values

@@ -1,7 +1,7 @@
 //! Phases of radio waves through the ionosphere: a posterior with one ridge for each turn of the phase.
 //!
 //! A signal of frequency `f_i` arrives with phase `phi_i = a_i tec + const`, `a_i = -8.4479745e6 / f_i`, where `tec` is the
-//! electron content on its way in thousandths of the usual unit (10^16 a square metre). Cosine and sine of each phase are
+//! electron content along its path in thousandths of the usual unit (10^16 per square metre). Cosine and sine of each phase are
 //! read with noise of variance `v`; `tec` and `const` are uniform between bounds:
 //!
 //! ```text
@@ -10,16 +10,16 @@
 //! d2/dphi_i2 = -(cos_i cos phi_i + sin_i sin phi_i) / v
 //! ```
 //!
-//! A turn of all phases changes nothing, so that `const` and a compensating `tec` run along several parallel ridges, cut
-//! off by the bounds. [`PhaseDensity::unconstrained`] is what is fitted: the same density over coordinates without bounds.
+//! A full turn of all phases changes nothing, so the density has several parallel ridges in `const` and `tec`, cut
+//! off by the bounds. Fits use [`PhaseDensity::unconstrained`]: the same density over unbounded coordinates.
 //!
 //! ```
 //! use natmix::target::Target;
 //! use natmix::target::log_p_at;
-//! use natmix_models::densities::Phase;
+//! use natmix_models::densities::PhaseDensity;
 //!
 //! let (cos, sin) = (vec![1.0], vec![0.0]);
-//! let phase = Phase::new(&[150e6], &cos, &sin, 0.5, [-100.0, 100.0], [-3.0, 3.0]).unwrap();
+//! let phase = PhaseDensity::new(&[150e6], &cos, &sin, 0.5, [-100.0, 100.0], [-3.0, 3.0]).unwrap();
 //! let pi = std::f64::consts::PI;
 //! assert!((log_p_at(&phase, &[0.0, 0.0]).unwrap() + pi.ln() + 200f64.ln() + 6f64.ln()).abs() < 1e-12);
 //! assert_eq!(phase.unconstrained().unwrap().parameter_names(), ["tec", "const"]);
@@ -28,15 +28,13 @@
 use super::check;
 use crate::prior::LOG_TAU;
 use natmix::Error;
-use natmix::Scratch;
-use natmix::target::pointwise::{EXACT, Hessian, eval_points};
-use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::pointwise::Hessian;
 use natmix::transform::{Block, Constraint, Transformed};
 
-/// Radians times hertz by which a thousandth of a unit of electron content turns the phase.
+/// Phase in radians, times the frequency in hertz, per thousandth of a unit of electron content.
 const TURN: f64 = -8.4479745e6;
 
-/// What one frequency tells: the slope `a_i` of its phase in `tec`, and the observed cosine and sine.
+/// One frequency: the slope `a_i` of its phase in `tec`, and the observed cosine and sine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     slope: f64,
@@ -56,7 +54,7 @@ pub struct PhaseDensity {
 
 impl PhaseDensity {
     /// The posterior after reading `cos` and `sin` at `frequencies` (in hertz), with noise of variance `noise_variance`
-    /// on each, when `tec` and the offset `const` are uniform between two bounds each.
+    /// on each, where `tec` and the offset `const` have uniform priors between their bounds.
     pub fn new(
         frequencies: &[f64],
         cos: &[f64],
@@ -76,7 +74,7 @@ impl PhaseDensity {
             check::finite(name, &bounds, 2)?;
             let width = bounds[1] - bounds[0];
             if !(width > 0.0 && width.is_finite()) {
-                return check::invalid(format!("{name} are {bounds:?}, expected a lower one and a higher one"));
+                return check::invalid(format!("{name} are {bounds:?}, expected a lower and a higher one"));
             }
         }
         let reading = |((f, cos), sin): ((&f64, &f64), &f64)| Reading { slope: TURN / f, cos: *cos, sin: *sin };
@@ -124,23 +122,13 @@ impl PhaseDensity {
     }
 }
 
-impl Target for PhaseDensity {
-    fn dim(&self) -> usize {
-        2
-    }
-    fn eval(&self, _: Rows<'_>, x: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        eval_points(2, x, out, scratch, |x, grad, hess| Ok(self.at(x, grad, hess)))
-    }
-    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
-        EXACT
-    }
-}
+pointwise_target!(PhaseDensity, |_density| 2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::densities::derivatives::{Uniform, check_derivatives};
-    use natmix::target::log_p_at;
+    use natmix::target::{Target, log_p_at};
 
     fn phase() -> PhaseDensity {
         let mut uniform = Uniform(8);
@@ -166,7 +154,7 @@ mod tests {
         }
     }
 
-    /// What is left of the density at coordinates without bounds, integrated, is what lay between the bounds.
+    /// The integral over unbounded coordinates equals the integral between the bounds.
     #[test]
     fn the_unconstrained_density_has_the_same_integral() {
         let (phase, n) = (phase(), 400);

@@ -1,7 +1,7 @@
-//! A planar robot arm that should reach one of several goals (Arenz et al. 2018).
+//! A planar robot arm that is to reach one of several goals (Arenz et al. 2018).
 //!
 //! Joint angles `z ~ N(0, diag(prior_sd^2))`; unit links point along `c_i = z_1 + .. + z_i`, so that the hand is at
-//! `x = (sum_i cos c_i, sum_i sin c_i)`. The goal under which `x` is most likely counts:
+//! `x = (sum_i cos c_i, sum_i sin c_i)`. Only the goal under which `x` is most likely counts:
 //!
 //! ```text
 //! log p(z) = log N(z; 0, diag(prior_sd^2)) + max_g log N(x; g, goal_sd^2 I)
@@ -48,7 +48,7 @@ impl PlanarRobot {
         Ok(Self { prior_sd: prior_sd.to_vec(), goal_sd, goals: goals.to_vec() })
     }
 
-    /// `tails` takes `X_j` and `Y_j`, joint after joint.
+    /// `tails` is filled with `X_j` and `Y_j`, joint by joint.
     fn at(
         &self,
         z: &[f64],

@@ -1,7 +1,7 @@
 //! Analytic targets described by a JSON file.
 //!
-//! Every file has `kind`, `dim` and `init {mean, sd}` (a number or a list each: where starts may be drawn from), may have
-//! `log_evidence`, and has by kind:
+//! Every file has `kind`, `dim` and `init {mean, sd}` (each a number or a list: the distribution of starting points), may have
+//! `log_evidence`, and has further fields that depend on the kind:
 //!
 //! | kind | fields |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `beta_binomial` | `at_risk`, `cases` (lists); over the logit of the mean rate and the log of the concentration |
 //! | `phase` | `frequencies`, `cos`, `sin`, `noise_variance`, `bounds {tec, const}` (two numbers each); reported as `tec`, `const` |
 //!
-//! A field that its kind does not know is an error, so that a misspelt one is noticed.
+//! An unknown field is an error, so that misspelt names are noticed.
 //!
 //! ```
 //! use natmix_models::densities::Spec;
@@ -32,10 +32,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// A slip of the keyboard in `dim` must not fill the memory.
+/// Largest dimension: a mistyped `dim` must not exhaust the memory.
 const MAX_DIM: usize = 100_000;
 
-/// Where starts may be drawn from: a normal distribution with independent coordinates.
+/// Distribution of starting points: normal with independent coordinates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Init {
     /// Mean of each coordinate.
@@ -44,13 +44,13 @@ pub struct Init {
     pub sd: Vec<f64>,
 }
 
-/// A number for all coordinates, or one for each.
+/// One number for all coordinates, or one per coordinate.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected a number or a list of numbers")]
 pub enum Coordinates {
     /// The same for all.
     Same(f64),
-    /// One for each.
+    /// One per coordinate.
     Each(Vec<f64>),
 }
 
@@ -72,7 +72,7 @@ pub enum Combine {
     Max,
 }
 
-/// Between which bounds the parameters of a phase are uniform.
+/// Bounds of the uniform priors of a phase density.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseBounds {
@@ -83,13 +83,13 @@ pub struct PhaseBounds {
     pub offset: [f64; 2],
 }
 
-/// Which density, with its numbers as the file gives them; [`Spec::target`] checks them.
+/// The kind of density, with its numbers as given in the file; [`Spec::target`] checks them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DensityKind {
     /// A mixture of Gaussians.
     GaussianMixture {
-        /// Weights of the components, of sum one.
+        /// Weights of the components, with sum one.
         weights: Vec<f64>,
         /// Means of the components.
         means: Vec<Vec<f64>>,
@@ -102,7 +102,7 @@ pub enum DensityKind {
     StudentMixture {
         /// Degrees of freedom.
         df: f64,
-        /// Weights of the components, of sum one.
+        /// Weights of the components, with sum one.
         weights: Vec<f64>,
         /// Locations of the components.
         locations: Vec<Vec<f64>>,
@@ -116,9 +116,9 @@ pub enum DensityKind {
     },
     /// A [`DoubleBanana`].
     DoubleBanana {
-        /// The reading.
+        /// The observed value.
         observed: f64,
-        /// Its variance.
+        /// Variance of its noise.
         noise_variance: f64,
     },
     /// A [`PlanarRobot`].
@@ -140,7 +140,7 @@ pub enum DensityKind {
         /// Cases among them.
         cases: Vec<f64>,
     },
-    /// A [`PhaseDensity`], over coordinates without bounds.
+    /// A [`PhaseDensity`], over unbounded coordinates.
     Phase {
         /// Frequencies in hertz.
         frequencies: Vec<f64>,
@@ -150,15 +150,15 @@ pub enum DensityKind {
         sin: Vec<f64>,
         /// Variance of the noise on both.
         noise_variance: f64,
-        /// Between which the parameters lie.
+        /// Bounds of the parameters.
         bounds: PhaseBounds,
     },
 }
 
-/// A target as a file describes it. See the [module page](self).
+/// A target described by a file. See the [module page](self).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// Where starts may be drawn from; its length is the dimension.
+    /// Distribution of starting points; its length is the dimension.
     pub init: Init,
     /// The logarithm of the density's integral, where it is known.
     pub log_evidence: Option<f64>,

@@ -45,7 +45,7 @@ struct StudentComponent {
     precision: Vec<f64>,
 }
 
-/// What one point needs, component after component.
+/// Work space for one point, component by component.
 struct StudentWork<'a> {
     shares: &'a mut [f64],
     /// `Q`.
@@ -57,7 +57,7 @@ struct StudentWork<'a> {
 }
 
 impl StudentMixture {
-    /// A mixture with weight, location and symmetric scale matrix of each component, `df` degrees of freedom in all.
+    /// A mixture with a weight, location and symmetric scale matrix per component, and `df` degrees of freedom for all.
     pub fn new(df: f64, weights: &[f64], locations: &[Vec<f64>], scales: &[Vec<Vec<f64>>]) -> Result<Self, Error> {
         check::positive("df", &[df], 1)?;
         let weights = check::weights(weights)?;
@@ -164,7 +164,7 @@ impl Target for StudentMixture {
     }
 }
 
-/// `a'b` in eight partial sums, which a compiler may keep in vector registers.
+/// `a'b` in eight partial sums, which the compiler can keep in vector registers.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (a_blocks, a_rest) = a.as_chunks::<8>();
     let (b_blocks, b_rest) = b.as_chunks::<8>();
@@ -193,7 +193,7 @@ fn transposed_inverse(factor: &[f64], dim: usize) -> Vec<f64> {
 
 /// `log(G(x + h) / G(x))` for positive `x` and `h`, from Stirling's series.
 ///
-/// Not a difference of two values of `log G`, which loses all digits for many degrees of freedom.
+/// A difference of two values of `log G` would cancel completely for many degrees of freedom.
 fn ln_gamma_ratio(mut x: f64, h: f64) -> f64 {
     let mut result = 0.0;
     while x < 16.0 {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn distant_points_are_clean() {
+    fn distant_points_have_density_zero_and_nan_stays_nan() {
         let mixture = two_in_three_dimensions();
         assert!(log_p_at(&mixture, &[1e100, 0.0, 0.0]).unwrap().is_finite());
         assert_eq!(log_p_at(&mixture, &[1e200, 0.0, 0.0]).unwrap(), f64::NEG_INFINITY);

@@ -1,4 +1,4 @@
-//! Encodes the rows of a table: at the fit, in minibatches, and for predictions.
+//! Encodes the rows of a table: for the fit, in blocks, and for predictions.
 
 use super::encoding::{Coding, Encoding};
 use crate::error::{DataError, Names, shown};
@@ -18,18 +18,18 @@ pub struct EncodedRows {
     pub dim: usize,
     /// The design matrix by row.
     pub x: Vec<f64>,
-    /// The outcome on the scale that is fitted, if the table has it.
+    /// The outcome on the scale of the fit, if the table has it.
     pub outcome: Option<Vec<f64>>,
-    /// What is added to the linear predictor, if the model has an offset or exposure.
+    /// Added to the linear predictor, if the model has an offset or exposure.
     pub offset: Option<Vec<f64>>,
     /// How often each row counts, if the model has weights and the table has the column.
     pub weights: Option<Vec<f64>>,
-    /// Columns that the model does not know and that were left out.
+    /// Columns that the model does not use and that were left out.
     pub ignored: Vec<String>,
 }
 
 impl EncodedRows {
-    /// An error if the table had columns that the model does not know.
+    /// Returns an error if the table has columns that the model does not use.
     pub fn refuse_extra_columns(&self) -> Result<(), DataError> {
         if self.ignored.is_empty() {
             return Ok(());
@@ -39,14 +39,14 @@ impl EncodedRows {
 }
 
 /// Where the values of some columns of the design come from.
-enum Fill {
+enum ColumnFill {
     One,
     Number {
         from: usize,
         centre: f64,
         scale: f64,
     },
-    /// By level of the table: the place among the columns of this feature, none for the level that has no column.
+    /// For each level of the table its position among the columns of this feature; none for the dropped level.
     Levels {
         from: usize,
         width: usize,
@@ -55,7 +55,7 @@ enum Fill {
 }
 
 impl Encoding {
-    /// Reads and encodes a file. Columns that the model does not know are not looked at, so they may hold anything.
+    /// Reads and encodes a file. Columns that the model does not use are skipped, so they may hold anything.
     pub fn read(&self, path: &Path) -> Result<EncodedRows, DataError> {
         let (table, ignored) = Table::read_columns(path, &self.wanted())?;
         let mut rows = self.encode(table)?;
@@ -63,7 +63,7 @@ impl Encoding {
         Ok(rows)
     }
 
-    /// Encodes a table in its own memory. Columns are found by name, in any order; features, offset and exposure must be there.
+    /// Encodes a table in place. Columns are found by name, in any order; features, offset and exposure are required.
     pub fn encode(&self, table: Table) -> Result<EncodedRows, DataError> {
         self.check()?;
         let fills = self.fills(&table)?;
@@ -75,35 +75,35 @@ impl Encoding {
             let mut at = 0;
             for fill in &fills {
                 match fill {
-                    Fill::One => new[at] = 1.0,
-                    Fill::Number { from, centre, scale } => new[at] = (old[*from] - centre) / scale,
-                    Fill::Levels { from, width, slot } => {
+                    ColumnFill::One => new[at] = 1.0,
+                    ColumnFill::Number { from, centre, scale } => new[at] = (old[*from] - centre) / scale,
+                    ColumnFill::Levels { from, width, slot } => {
                         new[at..at + width].fill(0.0);
                         if let Some(slot) = slot[old[*from] as usize] {
                             new[at + slot] = 1.0;
                         }
                     }
                 }
-                at += if let Fill::Levels { width, .. } = fill { *width } else { 1 };
+                at += if let ColumnFill::Levels { width, .. } = fill { *width } else { 1 };
             }
         })?;
         Ok(EncodedRows { origin: table.origin, rows: table.rows, dim, x, outcome, offset, weights, ignored })
     }
 
-    fn fills(&self, table: &Table) -> Result<Vec<Fill>, DataError> {
+    fn fills(&self, table: &Table) -> Result<Vec<ColumnFill>, DataError> {
         let mut fills = Vec::new();
-        fills.extend(self.intercept.then_some(Fill::One));
+        fills.extend(self.intercept.then_some(ColumnFill::One));
         for feature in &self.features {
             let from = needed(table, &feature.column, "a feature")?;
             fills.push(match &feature.coding {
                 Coding::Number { centre, scale } => {
                     must_be_numbers(table, from)?;
-                    Fill::Number { from, centre: *centre, scale: *scale }
+                    ColumnFill::Number { from, centre: *centre, scale: *scale }
                 }
                 Coding::Levels { levels, first_dropped } => {
                     let slot = level_map(table, from, levels)?.into_iter();
                     let slot = slot.map(|level| level?.checked_sub(usize::from(*first_dropped))).collect();
-                    Fill::Levels { from, width: feature.width(), slot }
+                    ColumnFill::Levels { from, width: feature.width(), slot }
                 }
             });
         }
@@ -186,8 +186,8 @@ fn refuse(table: &Table, from: usize, bad: impl Fn(f64) -> bool, problem: &str) 
     }
 }
 
-/// For each level of the table's column its index among the `known` ones. Every value of the column has one: a level that is
-/// not known and occurs is an error, as is an index without a level.
+/// Maps each level of the table's column to its index among the `known` ones. A level that occurs but is not known is an
+/// error, as is an index without a level.
 fn level_map(table: &Table, from: usize, known: &[String]) -> Result<Vec<Option<usize>>, DataError> {
     let (file, column) = (|| table.origin.file.clone(), || table.names[from].clone());
     let Some(levels) = table.levels.get(&from) else {
@@ -199,7 +199,7 @@ fn level_map(table: &Table, from: usize, known: &[String]) -> Result<Vec<Option<
     for (row, value) in table.column(from).enumerate() {
         let level = value as usize;
         if level >= levels.len() || level as f64 != value {
-            let problem = format!("is no index of one of its {} levels", levels.len());
+            let problem = format!("is not the index of one of its {} levels", levels.len());
             return Err(DataError::BadValue {
                 file: file(),
                 place: table.origin.place(row),

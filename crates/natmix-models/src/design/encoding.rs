@@ -1,4 +1,4 @@
-//! What is remembered about the columns: enough to encode new rows, and to report coefficients on the user's scale.
+//! How columns are encoded: enough to encode new rows, and to report coefficients on the user's scale.
 //!
 //! With features `x_j = (v_j - c_j)/s_j` and outcome `y = (u - c)/s` a linear predictor `z_0 + sum z_j x_j` on the fitted scale is
 //! `b_0 + sum b_j v_j` on the user's, with `b_j = s z_j/s_j` and `b_0 = c + s z_0 - sum b_j c_j`.
@@ -21,13 +21,13 @@ pub struct Encoding {
     pub intercept: bool,
     /// The features in the order of their coefficients.
     pub features: Vec<Feature>,
-    /// The column that is explained.
+    /// The outcome column.
     pub outcome: Option<OutcomeColumn>,
     /// Column added to the linear predictor.
     pub offset: Option<String>,
     /// Column whose logarithm is added to the linear predictor.
     pub exposure: Option<String>,
-    /// Column that says how often a row counts.
+    /// Column of row weights.
     pub weights: Option<String>,
 }
 
@@ -37,31 +37,31 @@ pub struct Encoding {
 pub struct Feature {
     /// Name of the column.
     pub column: String,
-    /// What is made of it.
+    /// How it is encoded.
     pub coding: Coding,
 }
 
-/// What is made of a feature.
+/// How a feature is encoded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Coding {
     /// One column, `(value - centre)/scale`.
     Number {
-        /// What is subtracted.
+        /// Subtracted from the value.
         centre: f64,
-        /// What the rest is divided by.
+        /// Divisor of the difference.
         scale: f64,
     },
-    /// One 0/1 column a level.
+    /// One 0/1 column per level.
     Levels {
         /// The levels, sorted.
         levels: Vec<String>,
-        /// Whether the first level has no column, because the intercept stands for it.
+        /// Whether the first level has no column, because the intercept represents it.
         first_dropped: bool,
     },
 }
 
-/// The column that is explained.
+/// The outcome column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutcomeColumn {
@@ -69,13 +69,13 @@ pub struct OutcomeColumn {
     pub column: String,
     /// Its levels, if it is categorical: the outcome is then the index of the level.
     pub levels: Option<Vec<String>>,
-    /// What is subtracted for the fit.
+    /// Subtracted for the fit.
     pub centre: f64,
-    /// What the rest is divided by.
+    /// Divisor of the difference.
     pub scale: f64,
 }
 
-/// What must be known about the columns of a table to decide how to encode them.
+/// Information about the columns of a table that decides how they are encoded.
 pub(super) struct Columns<'a> {
     pub file: &'a Path,
     pub names: &'a [String],
@@ -178,13 +178,13 @@ impl Encoding {
         names
     }
 
-    /// Coefficients on the scale that was fitted to the same on the scale of the table.
+    /// Converts coefficients from the scale of the fit to the scale of the table.
     ///
-    /// The slices hold one block of coefficients, or several one after the other (one a class). Blocks for classes are contrasts
-    /// of linear predictors, so an outcome that is centred makes sense with a single block only.
+    /// The slices hold one block of coefficients, or several in sequence (one per class). Blocks for classes are contrasts
+    /// of linear predictors, so a centred outcome makes sense with a single block only.
     ///
     /// # Panics
-    /// If the lengths differ or are no multiple of the number of coefficients.
+    /// If the lengths differ or are not a multiple of the number of coefficients.
     pub fn to_user_scale(&self, z: &[f64], out: &mut [f64]) {
         let (centre, scale) = self.outcome.as_ref().map_or((0.0, 1.0), |outcome| (outcome.centre, outcome.scale));
         self.for_each_block(z, out, |z, out, slopes| {
@@ -202,7 +202,7 @@ impl Encoding {
     /// The inverse of [`Encoding::to_user_scale`].
     ///
     /// # Panics
-    /// If the lengths differ or are no multiple of the number of coefficients.
+    /// If the lengths differ or are not a multiple of the number of coefficients.
     pub fn to_fitted_scale(&self, user: &[f64], out: &mut [f64]) {
         let (centre, scale) = self.outcome.as_ref().map_or((0.0, 1.0), |outcome| (outcome.centre, outcome.scale));
         self.for_each_block(user, out, |user, out, slopes| {
@@ -236,7 +236,7 @@ impl Encoding {
         }
     }
 
-    /// Checks what came from a file: finite centres, positive scales, levels and columns that are all different.
+    /// Checks an encoding read from a file: finite centres, positive scales, distinct levels and columns.
     pub fn check(&self) -> Result<(), DataError> {
         let bad = |problem: String| Err(DataError::BadEncoding { problem });
         let sane = |centre: f64, scale: f64| centre.is_finite() && scale.is_finite() && scale > 0.0;
@@ -250,14 +250,14 @@ impl Encoding {
             };
             if !fine {
                 return bad(format!(
-                    "column `{}` has impossible levels, centre or scale",
+                    "column `{}` has invalid levels, centre or scale",
                     shown(feature.column.as_bytes())
                 ));
             }
         }
         let fine = |o: &OutcomeColumn| sane(o.centre, o.scale) && o.levels.as_deref().is_none_or(distinct);
         if let Some(OutcomeColumn { column, .. }) = self.outcome.as_ref().filter(|outcome| !fine(outcome)) {
-            return bad(format!("outcome `{}` has impossible levels, centre or scale", shown(column.as_bytes())));
+            return bad(format!("outcome `{}` has invalid levels, centre or scale", shown(column.as_bytes())));
         }
         let special = [&self.offset, &self.exposure, &self.weights].into_iter().flatten();
         let mut all =
@@ -301,7 +301,7 @@ impl Columns<'_> {
         })
     }
 
-    /// Positions of the columns that have a role of their own, so are no features.
+    /// Positions of the columns that have another role, so are not features.
     fn roles(&self, options: &DesignOptions) -> Result<HashSet<usize>, DataError> {
         let wanted = [
             (&options.outcome, "the outcome"),

@@ -1,13 +1,13 @@
-//! Whether an outcome is what a model explains.
+//! Checks whether an outcome suits a model.
 
 use super::encoding::OutcomeColumn;
 use crate::error::{DataError, Place};
 use crate::table::Origin;
 
-/// Most classes that are numbered; more are measurements taken for classes.
+/// Most classes that may be given as numbers: beyond this the values are measurements, not classes.
 const MOST_CLASSES: usize = 10_000;
 
-/// What a model explains.
+/// The kind of outcome that a model explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutcomeKind {
     /// Yes or no: 0 and 1, or two levels.
@@ -20,9 +20,9 @@ pub enum OutcomeKind {
     Softmax,
 }
 
-/// Checks that `outcome` is what a model of this kind explains, and that it varies; gives the number of classes, 1 for numbers.
+/// Checks that `outcome` suits a model of this kind, and that it varies; returns the number of classes, 1 for numbers.
 ///
-/// `about` says what column it is and whether it has levels; `origin` where the values came from, for messages.
+/// `about` describes the column and its levels; `origin` says where the values came from, for messages.
 ///
 /// ```
 /// use natmix_models::design::{OutcomeColumn, OutcomeKind, check_outcome};
@@ -31,7 +31,7 @@ pub enum OutcomeKind {
 /// let check = |kind, values: &[f64]| check_outcome(kind, values, &about, &Origin::label("a.csv"));
 /// assert_eq!(check(OutcomeKind::Softmax, &[0.0, 2.0, 1.0]).unwrap(), 3);
 /// let message = check(OutcomeKind::Poisson, &[4.0, -1.0]).unwrap_err().to_string();
-/// assert_eq!(message, "a.csv: row 2, column `sick`: -1 is no count, as a Poisson regression needs (0, 1, 2, ...)");
+/// assert_eq!(message, "a.csv: row 2, column `sick`: -1 is not a count, as a Poisson regression needs (0, 1, 2, ...)");
 /// ```
 pub fn check_outcome(
     kind: OutcomeKind,
@@ -44,14 +44,14 @@ pub fn check_outcome(
     check.finish(origin)
 }
 
-/// [`check_outcome`] for values that come in pieces.
+/// [`check_outcome`] for values that arrive in blocks.
 pub(crate) struct OutcomeCheck<'a> {
     kind: OutcomeKind,
     about: &'a OutcomeColumn,
     rows: usize,
     first: f64,
     varies: bool,
-    /// The first value that is not finite, and the first that the model does not explain.
+    /// The first value that is not finite, and the first that does not suit the model.
     not_finite: Option<(Place, f64)>,
     misfit: Option<(Place, f64)>,
     /// Which classes occur.
@@ -64,7 +64,7 @@ impl<'a> OutcomeCheck<'a> {
         OutcomeCheck { kind, about, rows, first, varies, not_finite, misfit, seen: Vec::new() }
     }
 
-    /// Takes in some values; `origin` says where the first of them stands.
+    /// Adds some values; `origin` says where the first of them is.
     pub fn add(&mut self, outcome: &[f64], origin: &Origin) {
         if let (0, Some(first)) = (self.rows, outcome.first()) {
             self.first = *first;
@@ -133,11 +133,12 @@ impl<'a> OutcomeCheck<'a> {
                 value_at(found, format!("is neither 0 nor 1, as a logistic model needs {classes_hint}"))
             }
             (OutcomeKind::Poisson, _, Some(found)) => {
-                value_at(found, "is no count, as a Poisson regression needs (0, 1, 2, ...)".into())
+                value_at(found, "is not a count, as a Poisson regression needs (0, 1, 2, ...)".into())
             }
-            (OutcomeKind::Softmax, _, Some(found)) => {
-                value_at(found, format!("is no class number, as a softmax model needs (0, 1, 2, ...) {classes_hint}"))
-            }
+            (OutcomeKind::Softmax, _, Some(found)) => value_at(
+                found,
+                format!("is not a class number, as a softmax model needs (0, 1, 2, ...) {classes_hint}"),
+            ),
             (OutcomeKind::Linear | OutcomeKind::Poisson, _, _) => Ok(1),
             (OutcomeKind::Logistic, _, None) => Ok(2),
             (OutcomeKind::Softmax, Some(levels), None) => Ok(levels.len()),

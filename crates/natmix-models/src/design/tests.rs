@@ -17,7 +17,7 @@ fn message<T: std::fmt::Debug>(result: Result<T, DataError>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// y = 1 + 2 a - b + 3 [c = v] and the like: four rows of a, c, y, b.
+/// Four rows of a, c, y, b, as for y = 1 + 2 a - b + 3 [c = v].
 fn mixed() -> Table {
     let values = [1.0, 0.0, 5.0, 10.0, 2.0, 1.0, 6.0, 40.0, 4.0, 2.0, 9.0, 20.0, 5.0, 1.0, 1.0, 10.0];
     with_levels(table(&["a", "c", "y", "b"], &values), 1, &["u", "v", "w"])
@@ -116,7 +116,7 @@ fn offset_exposure_and_weights() {
 }
 
 #[test]
-fn what_cannot_be_encoded_is_said() {
+fn tables_that_cannot_be_encoded_are_errors() {
     let text = message(Design::new(table(&["x", "y"], &[1.0, 0.0]), &options("y")));
     assert!(text.contains("only one row") && text.contains("--no-standardize"), "{text}");
     let text = message(Design::new(mixed(), &options("z")));
@@ -127,7 +127,7 @@ fn what_cannot_be_encoded_is_said() {
     let text = message(Design::new(table(&["x", "y"], &[1e200, 1.0, -1e200, 2.0]), &options("y")));
     assert!(text.contains("column `x` has values too large"), "{text}");
     let text = message(Design::new(with_levels(mixed(), 2, &["p", "q"]), &options("y")));
-    assert!(text.contains("column `y`: 5 is no index"), "{text}");
+    assert!(text.contains("column `y`: 5 is not the index"), "{text}");
     let text = message(Design::new(table(&["(intercept)", "y"], &[1.0, 0.0, 2.0, 1.0]), &options("y")));
     assert!(text.contains("two coefficients would be named `(intercept)`"), "{text}");
     let none = Design::new(table(&["x", "y"], &[1.0, 0.0, 2.0, 1.0]), &DesignOptions::default()).unwrap();
@@ -150,7 +150,7 @@ fn new_rows_are_matched_by_name() {
     let design = Design::new(mixed(), &options("y")).unwrap();
     let encoding: Encoding = serde_json::from_str(&serde_json::to_string(&design.encoding).unwrap()).unwrap();
     assert_eq!(encoding, design.encoding);
-    // The same rows with the columns in another order, levels in other places, one column more and without the outcome.
+    // The same rows with the columns and levels in another order, one more column and no outcome.
     let (mut values, old) = (Vec::new(), mixed().values);
     for row in old.chunks_exact(4) {
         values.extend([row[3], 7.0, [2.0, 0.0, 1.0][row[1] as usize], row[0]]);
@@ -213,10 +213,10 @@ fn outcomes_are_checked_by_kind() {
     assert_eq!(numbers(Softmax, &[0.0, 2.0, 1.0]).unwrap(), 3);
     assert!(message(numbers(Logistic, &[1.0, 2.0])).contains("row 2, column `y`: 2 is neither 0 nor 1"));
     assert!(message(numbers(Logistic, &[1.0, 2.0])).contains("--categorical y"));
-    assert!(message(numbers(Poisson, &[1.0, 1.5])).contains("1.5 is no count"));
-    assert!(message(numbers(Poisson, &[1.0, -2.0])).contains("-2 is no count"));
+    assert!(message(numbers(Poisson, &[1.0, 1.5])).contains("1.5 is not a count"));
+    assert!(message(numbers(Poisson, &[1.0, -2.0])).contains("-2 is not a count"));
     assert!(message(numbers(Softmax, &[1.0, 2.0])).contains("none is 0"));
-    assert!(message(numbers(Softmax, &[1.0, 1e9])).contains("no class number"));
+    assert!(message(numbers(Softmax, &[1.0, 1e9])).contains("not a class number"));
     for kind in [Logistic, Linear, Poisson, Softmax] {
         assert!(message(numbers(kind, &[3.0, 3.0])).contains("is always 3"));
         assert!(message(numbers(kind, &[])).contains("no values"));

@@ -1,13 +1,13 @@
-//! Places, names and values as messages show them.
+//! How messages show places, names and values.
 
 use std::fmt;
 
-/// Where in a file a row stands.
+/// Position of a row in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Data row, counted from 1; the header is not one.
     pub row: u64,
-    /// Line of the file at which the row starts, counted from 1. Not known for tables that never were a file, nor after
+    /// Line of the file at which the row starts, counted from 1. Unknown for tables that did not come from a file, and after
     /// reading a file in which quoted text spans lines.
     pub line: Option<u64>,
 }
@@ -50,12 +50,12 @@ pub struct MissingValues {
     pub place: Place,
     /// The column of the first one.
     pub column: String,
-    /// What stands there.
+    /// The text found there.
     pub value: String,
 }
 
 impl MissingValues {
-    /// How many in all.
+    /// The total.
     pub fn count(&self) -> u64 {
         self.columns.iter().map(|column| column.1).sum()
     }

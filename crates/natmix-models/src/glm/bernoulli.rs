@@ -1,12 +1,12 @@
-//! Logistic terms of a block of rows, written so that loops become vector code.
+//! Logistic terms of a block of rows, written so that the compiler can vectorise the loops.
 
 use crate::observations::RowBlock;
 use pulp::{Simd, WithSimd};
 
-/// Factors `1 + exp(-|eta|) <= 2` that are multiplied before one logarithm is taken.
+/// Number of factors `1 + exp(-|eta|) <= 2` that are multiplied before one logarithm is taken.
 const PRODUCT: usize = 64;
 
-/// [`bernoulli`] compiled for the widest vectors at hand.
+/// [`bernoulli`] compiled for the widest vector instructions available.
 pub(super) struct Bernoulli<'a, 'b>(pub &'a mut [f64], pub &'a mut [f64], pub &'a RowBlock<'b>);
 
 impl WithSimd for Bernoulli<'_, '_> {
@@ -58,7 +58,7 @@ fn bernoulli(eta: &mut [f64], curv: &mut [f64], rows: &RowBlock<'_>) -> f64 {
     value
 }
 
-/// `exp(x)` for `x <= 0`, without branches so that loops over it become vector code. Within 2 ulp; zero below -708.
+/// `exp(x)` for `x <= 0`, without branches so that loops over it can be vectorised. Within 2 ulp; zero below -708.
 #[inline(always)]
 pub(super) fn exp_of_negative(x: f64) -> f64 {
     // Adding 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits.
@@ -76,6 +76,6 @@ pub(super) fn exp_of_negative(x: f64) -> f64 {
         p = p * r + 1.0 / factorial;
     }
     let power = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1.0_f64.to_bits()));
-    // A NaN comes out as a number here; the value, which holds the predictor itself, stays NaN.
+    // A NaN turns into a number here; the value, which contains the predictor itself, stays NaN.
     if x < -708.0 { 0.0 } else { p * power }
 }

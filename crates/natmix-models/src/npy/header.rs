@@ -3,7 +3,7 @@
 use crate::error::{DataError, shown};
 use std::path::Path;
 
-/// What the header says.
+/// The contents of the header.
 #[derive(Debug)]
 pub(super) struct Header {
     pub descr: String,
@@ -12,7 +12,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads the dictionary; takes only types and shapes that this crate supports.
+    /// Parses the dictionary; accepts only types and shapes that this crate supports.
     pub fn parse(text: &[u8]) -> Result<Header, String> {
         let mut parser = Parser { rest: text };
         let damaged = || format!("the header is damaged: `{}`", shown(text));
@@ -54,7 +54,7 @@ impl Header {
         Ok(Header { descr, fortran_order, shape })
     }
 
-    /// Checks that exactly the values announced follow, before anything is reserved for them.
+    /// Checks that exactly the announced number of bytes follows, before memory is allocated for them.
     pub fn check_length(&self, file: &Path, there: u64) -> Result<(), DataError> {
         let size = if self.descr == "<f4" { 4u64 } else { 8 };
         let needed = self.shape.iter().try_fold(size, |product, size| product.checked_mul(*size as u64));
@@ -62,14 +62,14 @@ impl Header {
             return Ok(());
         }
         let shape = self.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
-        let needed = needed.map_or("more than can be".into(), |needed| format!("{needed} bytes"));
+        let needed = needed.map_or("more bytes than can be addressed".into(), |needed| format!("{needed} bytes"));
         let problem =
             format!("{shape} values of type {} take {needed}, but {there} bytes follow (save it again)", self.descr);
         Err(DataError::BadFile { file: file.into(), problem })
     }
 }
 
-/// Takes the dictionary apart from the front.
+/// Parses the dictionary from the front.
 struct Parser<'a> {
     rest: &'a [u8],
 }

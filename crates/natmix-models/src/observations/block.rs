@@ -1,4 +1,4 @@
-//! Some rows of a table, and the products that models make of them.
+//! A block of rows of a table, and the matrix products that models need.
 //!
 //! Curvatures are sums `sum_r c_r x_r x_r'` over a block: one matrix product.
 
@@ -6,16 +6,16 @@ use natmix::Scratch;
 use natmix::matrix::{self, Transpose};
 use natmix::target::CurvatureShape;
 
-/// Some rows, with the numbers that go with them.
+/// Some rows, with their outcomes, offsets and weights.
 #[derive(Clone, Copy, Debug)]
 pub struct RowBlock<'a> {
-    /// The features, row after row.
+    /// The features, row by row.
     pub x: &'a [f64],
     /// Number of features.
     pub features: usize,
     /// The outcomes.
     pub outcome: &'a [f64],
-    /// The known part of each predictor.
+    /// The offset of each linear predictor.
     pub offset: Option<&'a [f64]>,
     /// How often each row counts.
     pub weights: Option<&'a [f64]>,
@@ -32,7 +32,7 @@ impl RowBlock<'_> {
         self.weights.map_or(1.0, |weights| weights[row])
     }
 
-    /// How often all rows count.
+    /// Total weight of all rows.
     pub fn total_weight(&self) -> f64 {
         self.weights.map_or(self.rows() as f64, |weights| weights.iter().sum())
     }
@@ -60,7 +60,7 @@ impl RowBlock<'_> {
         }
     }
 
-    /// Predictors of the rows at `count` points of `features` coordinates: those of a point stand together.
+    /// Linear predictors of the rows at `count` points of `features` coordinates, stored point by point.
     pub fn predictors(&self, points: &[f64], count: usize, out: &mut [f64]) {
         let (d, r) = (self.features, self.rows());
         matrix::product(out, false, 1.0, self.x, Transpose::Yes, points, (r, d, count));

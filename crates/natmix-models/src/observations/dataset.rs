@@ -1,6 +1,6 @@
-//! Rows of a regression wherever they are: in memory, or kept elsewhere and read when they are needed.
+//! The rows of a regression: in memory, or stored elsewhere and read when needed.
 //!
-//! A model sees the same blocks of the same rows either way, so that its results have the same bits.
+//! A model sees the same blocks of rows in both cases, so its results have the same bits.
 //!
 //! ```
 //! use natmix::target::TargetError;
@@ -8,7 +8,7 @@
 //! use natmix_models::glm::{Glm, Likelihood};
 //! use natmix_models::observations::{Dataset, Observations, RowSource, StoredRows};
 //!
-//! /// Records of a feature and an outcome that are worked out instead of kept.
+//! /// Records of a feature and an outcome that are computed instead of stored.
 //! #[derive(Debug)]
 //! struct Alternating;
 //! impl RowSource for Alternating {
@@ -37,10 +37,10 @@ use std::sync::Arc;
 /// Rows that are read at once.
 const READ: usize = 8 * BLOCK;
 
-/// Rows that are kept elsewhere, each as one record: its features, its outcome, its offset and its weight (the last two
+/// Rows that are stored elsewhere, each as one record: its features, outcome, offset and weight (the last two
 /// only where the table has them).
 pub trait RowSource: Debug + Send + Sync {
-    /// Fills `records`, whole ones, with those from row `first` on. Called from several threads at once.
+    /// Fills `records` with whole records, starting at row `first`. Called from several threads at once.
     fn read(&self, first: usize, records: &mut [f64]) -> Result<(), TargetError>;
 }
 
@@ -49,11 +49,11 @@ pub trait RowSource: Debug + Send + Sync {
 pub enum Dataset {
     /// In memory.
     Memory(Observations),
-    /// Elsewhere.
+    /// Stored elsewhere.
     Stored(StoredRows),
 }
 
-/// A [`RowSource`] with what must be known about its rows.
+/// A [`RowSource`] with the number and layout of its rows.
 #[derive(Clone, Debug)]
 pub struct StoredRows {
     source: Arc<dyn RowSource>,
@@ -64,27 +64,27 @@ pub struct StoredRows {
 }
 
 impl StoredRows {
-    /// `rows` records with features of these names. Whoever wrote the records has checked them: that all numbers are
-    /// finite, weights not negative, and outcomes such that the model explains them.
+    /// `rows` records with features of these names. The records must have been checked when they were written: all numbers
+    /// finite, weights not negative, and outcomes valid for the model.
     pub fn new(source: impl RowSource + 'static, rows: usize, names: Vec<String>) -> Result<Self, Error> {
         if rows == 0 || names.is_empty() {
-            let problem = format!("{rows} rows of {} columns: at least one each is needed", names.len());
+            let problem = format!("{rows} rows of {} columns: at least one of each is needed", names.len());
             return Err(Error::InvalidInput(problem));
         }
         Ok(Self { source: Arc::new(source), rows, names, offset: false, weights: false })
     }
 
-    /// The records have an offset after the outcome.
+    /// Declares that the records have an offset after the outcome.
     pub fn with_offset(self) -> Self {
         Self { offset: true, ..self }
     }
 
-    /// The records end with a weight.
+    /// Declares that the records end with a weight.
     pub fn with_weights(self) -> Self {
         Self { weights: true, ..self }
     }
 
-    /// Numbers in a record.
+    /// Numbers per record.
     pub fn width(&self) -> usize {
         self.names.len() + 1 + usize::from(self.offset) + usize::from(self.weights)
     }
@@ -145,7 +145,7 @@ impl StoredRows {
         };
         let width = self.width();
         let mut records = vec![0.0; rows.len().min(READ) * width];
-        // Neighbours are read together.
+        // Consecutive rows are read together.
         for run in rows.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(READ)) {
             let records = &mut records[..run.len() * width];
             self.source.read(run[0], records)?;
@@ -183,10 +183,10 @@ impl Dataset {
         }
     }
 
-    /// Brings some rows into memory, in the order given.
+    /// Loads some rows into memory, in the order given.
     ///
     /// # Panics
-    /// If there is no such row, or none is asked for.
+    /// If a row does not exist, or `rows` is empty.
     pub fn take(&self, rows: &[usize]) -> Result<Observations, Error> {
         assert!(!rows.is_empty() && rows.iter().all(|row| *row < self.rows()), "rows of this table, at least one");
         match self {
@@ -195,12 +195,12 @@ impl Dataset {
         }
     }
 
-    /// What the likelihood of `rows` is multiplied with, so that a minibatch stands for the whole.
+    /// Factor of the log likelihood of `rows`, so that a minibatch represents all rows.
     pub fn scale(&self, rows: Rows<'_>) -> f64 {
         scale_of(self.rows(), rows)
     }
 
-    /// Hands `rows` to `each`, block by block.
+    /// Calls `each` with `rows`, block by block.
     pub fn blocks(
         &self,
         rows: Rows<'_>,
@@ -233,7 +233,7 @@ impl From<StoredRows> for Dataset {
 mod tests {
     use super::*;
 
-    /// Records in memory, which fail from some row on.
+    /// Records in memory; reading fails from a given row on.
     #[derive(Debug)]
     struct Failing(Vec<f64>, usize, usize);
 

@@ -80,7 +80,7 @@ fn ranking_with_ties_and_single_classes() {
     assert_eq!(auroc(&[1.0, 2.0, 3.0], &[0.0, 1.0, 1.0]), Some(1.0));
     assert_eq!(auroc(&[0.5; 6], &[0.0, 1.0, 1.0, 0.0, 1.0, 1.0]), Some(0.5));
     assert_eq!(auroc(&[1.0, 2.0], &[1.0, 1.0]), None);
-    // Half of the positives lie above every negative, the other half below one of two.
+    // Half of the positives score above every negative, the other half below one of the two negatives.
     assert_eq!(fpr_at(&[4.0, 2.0, 3.0, 1.0], &[1.0, 1.0, 0.0, 0.0], 0.5), Some(0.0));
     assert_eq!(fpr_at(&[4.0, 2.0, 3.0, 1.0], &[1.0, 1.0, 0.0, 0.0], 0.95), Some(0.5));
     assert!(roc(&[1.0, 2.0], &[1.0, 1.0]).is_empty());

@@ -1,4 +1,4 @@
-//! Tables larger than memory: one pass to check and measure the file, then blocks of rows as often as wanted.
+//! Tables larger than memory: one pass to check and summarise the file, then blocks of rows as often as needed.
 
 use super::moments::{ColumnMoments, Summary};
 use super::rows::{ColumnKind, Levels, RowReader};
@@ -8,7 +8,7 @@ use crate::source::DataSource;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Rows that the first pass holds at once.
+/// Rows that the first pass holds in memory at once.
 const PASS_ROWS: usize = 4096;
 
 /// A CSV file that stays on disk and is read in blocks of rows.
@@ -35,7 +35,7 @@ pub struct TableFile {
 }
 
 impl TableFile {
-    /// Reads the file once from start to end: every check of [`Table::read`], the levels, and the means and spreads.
+    /// Reads the file once from start to end: does every check of [`Table::read`], and finds levels, means and standard deviations.
     pub fn open(path: &Path, categorical: &[String]) -> Result<TableFile, DataError> {
         let source = DataSource::open(path)?;
         if source.size.is_none() {
@@ -86,7 +86,7 @@ impl TableFile {
         &self.summaries
     }
 
-    /// The rows from the first on, in tables of `rows` rows (the last one may be shorter). Call it once an epoch.
+    /// The rows from the first on, in tables of `rows` rows (the last one may be shorter). Call it once per epoch.
     ///
     /// # Panics
     /// If `rows` is 0.
@@ -94,7 +94,7 @@ impl TableFile {
         assert!(rows > 0, "a chunk needs at least one row");
         let kinds = |names: &[String]| {
             if names != self.names {
-                return Err(self.changed("its header is another one".into()));
+                return Err(self.changed("its header is different".into()));
             }
             let kind = |column| match self.levels.get(&column) {
                 Some(levels) => ColumnKind::Category(Levels::fixed(levels)),
@@ -143,7 +143,11 @@ impl Chunks {
             return Err(file.changed(format!("it has {} rows instead of {}", self.reader.rows(), file.rows)));
         }
         Ok((rows > 0).then(|| Table {
-            origin: Origin { file: file.path.clone(), rows_before: before, lines_known: self.reader.one_line_a_row() },
+            origin: Origin {
+                file: file.path.clone(),
+                rows_before: before,
+                lines_known: self.reader.one_line_per_row(),
+            },
             names: file.names.clone(),
             rows,
             values,

@@ -1,12 +1,12 @@
-//! Mean, spread and range of every column, in one pass over blocks of rows.
+//! Mean, standard deviation and range of every column, in one pass over blocks of rows.
 //!
-//! Within a block the sum of squares is taken about the block's own mean; blocks are joined by
-//! `m = m_a + (m_b - m_a) n_b/n`, `S = S_a + S_b + (m_b - m_a)^2 n_a n_b/n`, so large means do not cancel. Blocks have a fixed
-//! number of rows counted from the start of the file: the result has the same bits however the rows are handed over.
+//! Within a block the sum of squares is taken about the block's own mean; blocks are combined by
+//! `m = m_a + (m_b - m_a) n_b/n`, `S = S_a + S_b + (m_b - m_a)^2 n_a n_b/n`, so large means cause no cancellation. Blocks have a fixed
+//! number of rows counted from the start of the file: the result has the same bits however the rows are batched.
 
 const BLOCK_ROWS: usize = 1024;
 
-/// What is known about the columns after some rows.
+/// Running moments of the columns.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnMoments {
     columns: usize,
@@ -18,7 +18,7 @@ pub(crate) struct ColumnMoments {
     waiting: Vec<f64>,
 }
 
-/// What is known about one column.
+/// Summary of one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
     pub mean: f64,
@@ -41,7 +41,7 @@ impl ColumnMoments {
         }
     }
 
-    /// Takes in whole rows.
+    /// Adds whole rows.
     pub fn add(&mut self, mut values: &[f64]) {
         let block = BLOCK_ROWS * self.columns;
         if !self.waiting.is_empty() {
@@ -61,7 +61,7 @@ impl ColumnMoments {
         self.waiting.extend_from_slice(blocks.remainder());
     }
 
-    /// What is known about each column.
+    /// The summary of each column.
     pub fn finish(mut self) -> Vec<Summary> {
         let rest = std::mem::take(&mut self.waiting);
         self.add_block(&rest);

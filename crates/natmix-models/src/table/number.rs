@@ -1,7 +1,7 @@
 //! Decimal numbers, fast and exact.
 //!
 //! A number with digits `w <= 2^53` and a power of ten `|e| <= 22` is one correctly rounded product or quotient of two
-//! doubles that are exact, so it has the same bits as the general algorithm (Clinger 1990). Everything else goes to
+//! exactly representable doubles, so it has the same bits as the general algorithm (Clinger 1990). Everything else goes to
 //! `str::parse`.
 
 const POWERS: [f64; 23] = [
@@ -9,10 +9,10 @@ const POWERS: [f64; 23] = [
     1e21, 1e22,
 ];
 
-/// Nineteen digits always fit into 64 bits.
+/// Most digits that always fit into 64 bits.
 const MOST_DIGITS: usize = 19;
 
-/// The number at the start of the text and its length, if it can be had exactly without the general algorithm.
+/// The number at the start of the text and its length, if it can be computed exactly without the general algorithm.
 #[inline]
 pub(crate) fn leading(text: &[u8]) -> Option<(f64, usize)> {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
@@ -45,7 +45,7 @@ pub(crate) fn leading(text: &[u8]) -> Option<(f64, usize)> {
     Some((if text[0] == b'-' { -size } else { size }, at))
 }
 
-/// Appends the digits from `at` on to `value`; wraps around if there are too many, which the caller sees by their number.
+/// Appends the digits from `at` on to `value`; wraps around if there are too many, which the caller detects by their number.
 #[inline]
 fn digits(text: &[u8], mut at: usize, mut value: u64) -> (u64, usize) {
     while let Some(digit) = text.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
@@ -64,7 +64,7 @@ pub(crate) fn parse(field: &[u8]) -> Option<f64> {
     }
 }
 
-/// Whether the field stands for a value that is not there.
+/// Whether the field marks a missing value.
 pub(crate) fn is_missing(field: &[u8]) -> bool {
     let field = field.trim_ascii();
     field.is_empty() || [&b"na"[..], b"n/a", b"nan", b"null", b"?"].iter().any(|word| field.eq_ignore_ascii_case(word))

@@ -1,7 +1,7 @@
-//! Cuts a CSV stream into records, in a buffer of fixed size that grows only for a record longer than itself.
+//! Splits a CSV stream into records, in a buffer of fixed size that grows only for a record longer than itself.
 //!
-//! A record without quotes is handed out as it stands; one with quotes is taken apart here, because only that shows where it
-//! ends. A quote opens a quoted field only at the start of the field; elsewhere it is a character like any other.
+//! A record without quotes is returned as it is; one with quotes is split into fields here, because only parsing shows where it
+//! ends. A quote opens a quoted field only at the start of the field; elsewhere it is an ordinary character.
 
 use crate::error::DataError;
 use crate::source::{DataSource, read_error};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 const BLOCK: usize = 256 * 1024;
 
-/// A record longer than this has a quote that is never closed, or is no record.
+/// Longest record: a longer one has a quote that is never closed, or the file is not CSV.
 const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
-/// Fields of a record that had quotes, one after the other, without the quotes.
+/// Fields of a record that had quotes, in sequence, without the quotes.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     bytes: Vec<u8>,
@@ -44,9 +44,9 @@ impl Fields {
 
 /// One record, without its line end.
 pub(crate) enum TableRecord<'a> {
-    /// No quotes in it: the fields are what stands between commas.
+    /// Without quotes: the fields are separated by commas.
     Plain(&'a [u8]),
-    /// Taken apart.
+    /// Split into fields.
     Quoted(&'a Fields),
 }
 
@@ -71,15 +71,15 @@ impl TableRecord<'_> {
     }
 }
 
-/// What a look at the buffer found.
+/// Result of a search for the end of a record.
 enum FoundRecord {
-    /// A record without quotes: its length, and that with the line end.
+    /// A record without quotes: its length without and with the line end.
     Plain { length: usize, used: usize },
     /// A record with quotes, now in `fields`: its length with the line end, and the line ends in it.
     Quoted { used: usize, lines: u64 },
-    /// The record goes on beyond the buffer.
+    /// The record continues beyond the buffer.
     Unfinished,
-    /// After a closing quote comes something else than a comma.
+    /// A closing quote is followed by something other than a comma.
     TextAfterQuote,
     /// The stream ends inside quotes.
     OpenQuote,
@@ -100,7 +100,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Starts at the first byte after a byte order mark; refuses what is plainly something else than CSV.
+    /// Starts at the first byte after a byte order mark; refuses files that are clearly not CSV.
     pub fn new(file: &Path, source: DataSource) -> Result<Self, DataError> {
         let mut records = Records {
             file: file.into(),
@@ -122,7 +122,7 @@ impl Records {
             [b'P', b'K', 3, 4, ..] => "a zip archive or a spreadsheet (.xlsx); export the table as CSV",
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "UTF-16 text; save it as UTF-8",
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', ..] | [b'B', b'Z', b'h', b'1'..=b'9', 0x31, ..] => {
-                "compressed with something else than gzip; unpack it first"
+                "compressed, but not with gzip; decompress it first"
             }
             [b'P', b'A', b'R', b'1', ..] => "a Parquet file; export the table as CSV",
             [0x93, b'N', b'U', b'M', ..] => "a NumPy array; export the table as CSV",
@@ -138,7 +138,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Goes to the next record; false at the end of the stream.
+    /// Advances to the next record; false at the end of the stream.
     pub fn advance(&mut self) -> Result<bool, DataError> {
         self.line = self.next_line;
         loop {
@@ -177,7 +177,7 @@ impl Records {
         }
     }
 
-    /// The record that `advance` went to.
+    /// The current record.
     pub fn record(&self) -> TableRecord<'_> {
         match &self.record {
             Some(range) => TableRecord::Plain(&self.buffer[range.clone()]),
@@ -190,7 +190,7 @@ impl Records {
         self.line
     }
 
-    /// Reads on behind what is left of the buffer.
+    /// Reads more bytes after the unread rest of the buffer.
     fn fill(&mut self) -> Result<(), DataError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -198,7 +198,7 @@ impl Records {
             self.start = 0;
         }
         if self.end == self.buffer.len() {
-            // Doubling keeps the repeated looks at a long record linear in its length.
+            // Doubling keeps repeated searches of a long record linear in its length.
             self.buffer.resize(2 * self.end, 0);
         }
         loop {
@@ -213,7 +213,7 @@ impl Records {
     }
 }
 
-/// Looks for the end of the record at the start of `text`, which is all that is left if `last`.
+/// Searches for the end of the record at the start of `text`, which is the end of the stream if `last`.
 #[inline]
 fn find_record(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
     match memchr2(b'\n', b'"', text) {
@@ -244,7 +244,7 @@ fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
                 lines += u64::from(byte == b'\n');
                 fields.bytes.push(byte);
             }
-            // A doubled quote: what looked like the closing one stands for a quote in the text.
+            // A doubled quote: the presumed closing quote is a quote in the text.
             (QuoteState::AfterQuote, b'"') if text[at - 2] == b'"' => {
                 fields.bytes.push(b'"');
                 state = QuoteState::InQuotes;
@@ -283,7 +283,7 @@ fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
 mod tests {
     use super::*;
 
-    /// Hands out one byte at a time, so that every record crosses the end of what is there.
+    /// Returns one byte at a time, so that every record crosses the end of the buffer.
     struct Slow(Vec<u8>, usize);
 
     impl Read for Slow {

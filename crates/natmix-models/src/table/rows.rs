@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 /// Most levels that a categorical column may have: every level is a column of the design.
 const MOST_LEVELS: usize = 10_000;
 
-/// What becomes of a column of the file.
+/// How a column of the file is read.
 #[derive(Clone, Debug)]
 pub(crate) enum ColumnKind {
     Number,
     Category(Levels),
-    /// Not looked at.
+    /// Skipped.
     Skip,
 }
 
-/// Levels of a categorical column, in the order in which they were met, or fixed.
+/// Levels of a categorical column, in order of appearance, or fixed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Levels {
     index: HashMap<String, usize>,
@@ -34,16 +34,16 @@ impl Levels {
         Levels { index, names: names.to_vec(), fixed: true }
     }
 
-    fn find(&mut self, field: &[u8]) -> Result<f64, Trouble> {
-        let name = std::str::from_utf8(field.trim_ascii()).map_err(|_| Trouble::NotUtf8)?;
+    fn find(&mut self, field: &[u8]) -> Result<f64, FieldProblem> {
+        let name = std::str::from_utf8(field.trim_ascii()).map_err(|_| FieldProblem::NotUtf8)?;
         if let Some(known) = self.index.get(name) {
             return Ok(*known as f64);
         }
         if self.fixed {
-            return Err(Trouble::UnknownLevel);
+            return Err(FieldProblem::UnknownLevel);
         }
         if self.names.len() == MOST_LEVELS {
-            return Err(Trouble::TooManyLevels);
+            return Err(FieldProblem::TooManyLevels);
         }
         let new = self.names.len();
         self.index.insert(name.into(), new);
@@ -51,7 +51,7 @@ impl Levels {
         Ok(new as f64)
     }
 
-    /// The levels in order (by size if all are numbers, else by text), and the new place of each old index.
+    /// The levels in order (by size if all are numbers, else by text), and the new index of each old one.
     pub fn sorted(&self) -> (Vec<String>, Vec<f64>) {
         let numbers: Option<Vec<f64>> = self.names.iter().map(|name| number::parse(name.as_bytes())).collect();
         let mut order: Vec<usize> = (0..self.names.len()).collect();
@@ -80,9 +80,9 @@ struct FirstMissing {
     value: String,
 }
 
-/// What is wrong with a field, before it has been put into words.
+/// What is wrong with a field, before it becomes a message.
 #[derive(Clone, Copy, Debug)]
-enum Trouble {
+enum FieldProblem {
     Ragged,
     NotANumber,
     Infinite,
@@ -98,13 +98,13 @@ pub(crate) struct RowReader {
     columns: Vec<TableColumn>,
     width: usize,
     rows: u64,
-    one_line_a_row: bool,
+    one_line_per_row: bool,
     blank: Option<u64>,
     first_missing: Option<FirstMissing>,
 }
 
 impl RowReader {
-    /// Reads the header; `choose` says by the names of the columns what becomes of each.
+    /// Reads the header; `choose` maps the names of the columns to how each is read.
     pub fn open<F>(path: &Path, source: DataSource, choose: F) -> Result<Self, DataError>
     where
         F: FnOnce(&[String]) -> Result<Vec<ColumnKind>, DataError>,
@@ -120,7 +120,7 @@ impl RowReader {
             columns,
             width,
             rows: 0,
-            one_line_a_row: true,
+            one_line_per_row: true,
             blank: None,
             first_missing: None,
         })
@@ -131,7 +131,7 @@ impl RowReader {
         self.width
     }
 
-    /// Number of columns in the file, also those left out.
+    /// Number of columns in the file, including those left out.
     pub fn file_columns(&self) -> usize {
         self.columns.len()
     }
@@ -146,12 +146,12 @@ impl RowReader {
         self.columns.iter().filter(|c| !matches!(c.kind, ColumnKind::Skip)).map(|c| c.name.clone()).collect()
     }
 
-    /// Whether row r has started at line r + 1 up to here.
-    pub fn one_line_a_row(&self) -> bool {
-        self.one_line_a_row
+    /// Whether every row r so far started at line r + 1.
+    pub fn one_line_per_row(&self) -> bool {
+        self.one_line_per_row
     }
 
-    /// Appends the next row; false at the end. A missing value is counted and stands as NaN.
+    /// Appends the next row; false at the end. A missing value is counted and becomes NaN.
     pub fn read_row(&mut self, out: &mut Vec<f64>) -> Result<bool, DataError> {
         while self.records.advance()? {
             let record = self.records.record();
@@ -164,16 +164,16 @@ impl RowReader {
                 return Err(DataError::BlankLine { file: self.file.clone(), line });
             }
             self.rows += 1;
-            self.one_line_a_row &= line == self.rows + 1;
+            self.one_line_per_row &= line == self.rows + 1;
             let place = Place { row: self.rows, line: Some(line) };
-            let mut sink = Sink { out, place, first_missing: &mut self.first_missing };
+            let mut sink = RowSink { out, place, first_missing: &mut self.first_missing };
             let outcome = match &record {
                 TableRecord::Plain(text) => plain_row(text, &mut self.columns, &mut sink),
                 TableRecord::Quoted(fields) => field_row(fields.iter(), &mut self.columns, &mut sink),
             };
             return match outcome {
                 Ok(()) => Ok(true),
-                Err((column, trouble)) => Err(self.in_words(column, trouble, place)),
+                Err((column, problem)) => Err(self.to_error(column, problem, place)),
             };
         }
         Ok(false)
@@ -204,11 +204,11 @@ impl RowReader {
     }
 
     #[cold]
-    fn in_words(&self, column: usize, trouble: Trouble, place: Place) -> DataError {
+    fn to_error(&self, column: usize, problem: FieldProblem, place: Place) -> DataError {
         let (record, file) = (self.records.record(), self.file.clone());
         let (found, expected) = (record.field_count(), self.columns.len());
-        // A comma too many often shows first as text in the wrong column: say what is behind it.
-        if found != expected || matches!(trouble, Trouble::Ragged) {
+        // An extra comma often shows up first as text in the wrong column: report the number of fields instead.
+        if found != expected || matches!(problem, FieldProblem::Ragged) {
             return DataError::Ragged { file, place, found, expected };
         }
         let (mut value, mut position) = (String::new(), 0);
@@ -219,32 +219,36 @@ impl RowReader {
             position += 1;
         });
         let name = self.columns[column].name.clone();
-        match trouble {
-            Trouble::Infinite => DataError::Infinite { file, place, column: name, value },
-            Trouble::NotUtf8 => DataError::NotUtf8 { file, line: place.line.unwrap_or(0), position: column + 1, value },
-            Trouble::UnknownLevel => {
+        match problem {
+            FieldProblem::Infinite => DataError::Infinite { file, place, column: name, value },
+            FieldProblem::NotUtf8 => {
+                DataError::NotUtf8 { file, line: place.line.unwrap_or(0), position: column + 1, value }
+            }
+            FieldProblem::UnknownLevel => {
                 let known = match &self.columns[column].kind {
                     ColumnKind::Category(levels) => levels.names.clone(),
                     _ => Vec::new(),
                 };
                 DataError::UnknownLevel { file, place, column: name, value, known: Names(known) }
             }
-            Trouble::TooManyLevels => DataError::TooManyLevels { file, place, column: name, limit: MOST_LEVELS },
-            Trouble::NotANumber | Trouble::Ragged => DataError::NotANumber { file, place, column: name, value },
+            FieldProblem::TooManyLevels => DataError::TooManyLevels { file, place, column: name, limit: MOST_LEVELS },
+            FieldProblem::NotANumber | FieldProblem::Ragged => {
+                DataError::NotANumber { file, place, column: name, value }
+            }
         }
     }
 }
 
 /// Where the values of a row go.
-struct Sink<'a> {
+struct RowSink<'a> {
     out: &'a mut Vec<f64>,
     place: Place,
     first_missing: &'a mut Option<FirstMissing>,
 }
 
-impl Sink<'_> {
-    /// Any field but a plain number.
-    fn field(&mut self, field: &[u8], position: usize, column: &mut TableColumn) -> Result<(), Trouble> {
+impl RowSink<'_> {
+    /// Adds any field that is not a plain number.
+    fn field(&mut self, field: &[u8], position: usize, column: &mut TableColumn) -> Result<(), FieldProblem> {
         if matches!(column.kind, ColumnKind::Skip) {
             return Ok(());
         }
@@ -256,10 +260,10 @@ impl Sink<'_> {
         } else {
             match &mut column.kind {
                 ColumnKind::Category(levels) => levels.find(field)?,
-                _ => match number::parse(field).ok_or(Trouble::NotANumber)? {
-                    value if value.is_infinite() => return Err(Trouble::Infinite),
-                    // Spellings of NaN with a sign are no words for a missing value.
-                    value if value.is_nan() => return Err(Trouble::NotANumber),
+                _ => match number::parse(field).ok_or(FieldProblem::NotANumber)? {
+                    value if value.is_infinite() => return Err(FieldProblem::Infinite),
+                    // NaN with a sign is not an accepted spelling of a missing value.
+                    value if value.is_nan() => return Err(FieldProblem::NotANumber),
                     value => value,
                 },
             }
@@ -269,7 +273,7 @@ impl Sink<'_> {
     }
 }
 
-fn plain_row(text: &[u8], columns: &mut [TableColumn], sink: &mut Sink) -> Result<(), (usize, Trouble)> {
+fn plain_row(text: &[u8], columns: &mut [TableColumn], sink: &mut RowSink) -> Result<(), (usize, FieldProblem)> {
     let last = columns.len() - 1;
     let mut rest = text;
     for (position, column) in columns.iter_mut().enumerate() {
@@ -281,14 +285,14 @@ fn plain_row(text: &[u8], columns: &mut [TableColumn], sink: &mut Sink) -> Resul
             }
             _ => {
                 let length = memchr(b',', rest).unwrap_or(rest.len());
-                sink.field(&rest[..length], position, column).map_err(|trouble| (position, trouble))?;
+                sink.field(&rest[..length], position, column).map_err(|problem| (position, problem))?;
                 length
             }
         };
         match rest.get(length + 1..) {
             Some(after) if position < last => rest = after,
             None if position == last => {}
-            _ => return Err((position, Trouble::Ragged)),
+            _ => return Err((position, FieldProblem::Ragged)),
         }
     }
     Ok(())
@@ -297,13 +301,13 @@ fn plain_row(text: &[u8], columns: &mut [TableColumn], sink: &mut Sink) -> Resul
 fn field_row<'a>(
     mut fields: impl Iterator<Item = &'a [u8]>,
     columns: &mut [TableColumn],
-    sink: &mut Sink,
-) -> Result<(), (usize, Trouble)> {
+    sink: &mut RowSink,
+) -> Result<(), (usize, FieldProblem)> {
     for (position, column) in columns.iter_mut().enumerate() {
-        let field = fields.next().ok_or((position, Trouble::Ragged))?;
-        sink.field(field, position, column).map_err(|trouble| (position, trouble))?;
+        let field = fields.next().ok_or((position, FieldProblem::Ragged))?;
+        sink.field(field, position, column).map_err(|problem| (position, problem))?;
     }
-    fields.next().map_or(Ok(()), |_| Err((columns.len() - 1, Trouble::Ragged)))
+    fields.next().map_or(Ok(()), |_| Err((columns.len() - 1, FieldProblem::Ragged)))
 }
 
 fn read_header(path: &Path, records: &mut Records) -> Result<Vec<String>, DataError> {
@@ -321,7 +325,7 @@ fn read_header(path: &Path, records: &mut Records) -> Result<Vec<String>, DataEr
         let separator = if record.field_count() > 1 { None } else { memchr::memchr2(b';', b'\t', text) };
         let problem = match separator {
             _ if memchr(b'\r', text).is_some() => {
-                "lines end with a lone carriage return (save the file with usual line ends)"
+                "lines end with a lone carriage return (save the file with the usual line ends)"
             }
             Some(at) if text[at] == b';' => {
                 "columns seem to be separated by semicolons (save the file with commas, and with \

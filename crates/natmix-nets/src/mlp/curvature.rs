@@ -1,10 +1,10 @@
-//! Gauss-Newton matrices and empirical Fisher of a network: gradients of seeds, squared or multiplied out.
+//! Gauss-Newton matrices and empirical Fisher of a network: squares and outer products of the gradients of seeds.
 //!
-//! A curvature is minus a sum of `+- v v'`, one `v` for each row and seed (see [`crate::likelihood`]). Full matrices multiply
-//! out the columns `v`; diagonals need only squares, which are one matrix product a layer.
+//! A curvature is minus a sum of `+- v v'`, one `v` per row and seed (see [`crate::likelihood`]). Full matrices take
+//! products of the columns `v`; diagonals need only squares, which are one matrix product per layer.
 
 use super::Mlp;
-use crate::likelihood::{NetworkLikelihood, RowsOf};
+use crate::likelihood::{NetworkLikelihood, WeightedOutcomes};
 use crate::pass::{Pass, row_gradient};
 use natmix::Scratch;
 use natmix::matrix::product_bt;
@@ -12,7 +12,7 @@ use natmix::target::{Curvature, CurvatureShape, CurvatureSums};
 use natmix_models::observations::RowBlock;
 
 impl Mlp {
-    /// Adds the curvature at point `i` to every sum, from a pass that went forward there.
+    /// Adds the curvature at point `i` to every sum, after a forward pass there.
     pub(super) fn add_curvature(
         &self,
         request: &mut CurvatureSums<'_>,
@@ -25,7 +25,7 @@ impl Mlp {
         let (d, r, kind, shape) = (z.len(), block.rows(), request.kind, request.shape);
         let (likelihood, noise_at) = (self.network.likelihood(), self.network.noise_at());
         let log_noise = z.get(noise_at).copied().unwrap_or(0.0);
-        let rows = RowsOf { outcome: block.outcome, weights: block.weights };
+        let rows = WeightedOutcomes { outcome: block.outcome, weights: block.weights };
         let mut sum = scratch.take(shape.len(d));
         let mut room = scratch.take_used(match shape {
             CurvatureShape::Full => d * r,
@@ -60,7 +60,7 @@ impl Mlp {
             }
         }
         if likelihood == NetworkLikelihood::Gaussian && kind == Curvature::GaussNewton {
-            // The Fisher information of the logarithm of the noise is 2 a row.
+            // The Fisher information of the logarithm of the noise is 2 per row.
             let at = if shape == CurvatureShape::Full { noise_at * (d + 1) } else { noise_at };
             sum[at] += 2.0 * scale * block.total_weight();
         }

@@ -41,7 +41,7 @@ fn derivatives_agree_with_differences() {
         for activation in [Activation::Relu, Activation::Tanh] {
             for hidden in [&[][..], &[4], &[4, 3]] {
                 let model = model(likelihood, activation, hidden, hidden.len() == 1);
-                // Small steps: kinks of relu would be seen as errors.
+                // Small steps, because kinks of relu would count as errors.
                 let options = CheckOptions { spread: 0.5, points: 3, ..CheckOptions::default() };
                 let report = check_target(&model, &options).unwrap();
                 assert!(
@@ -53,7 +53,7 @@ fn derivatives_agree_with_differences() {
     }
 }
 
-/// Gradient of row `row` alone, the prior's part taken away: as a batch it counts for all rows.
+/// Gradient of row `row` alone, without the prior: as a minibatch of one it is scaled to all rows.
 fn of_row(model: &Mlp, z: &[f64], row: u32) -> Vec<f64> {
     let (mut log_p, mut grad) = ([0.0], vec![0.0; z.len()]);
     let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: None };
@@ -102,7 +102,7 @@ fn squared_gradients_agree_with_a_loop_over_examples() {
     }
 }
 
-/// Averaged over outcomes that follow the model, the empirical Fisher is the Gauss-Newton matrix.
+/// Averaged over outcomes drawn from the model, the empirical Fisher is the Gauss-Newton matrix.
 #[test]
 fn gauss_newton_is_the_mean_of_the_empirical_fisher() {
     for likelihood in [NetworkLikelihood::Bernoulli, NetworkLikelihood::Categorical { classes: 3 }] {
@@ -144,7 +144,7 @@ fn minibatches_are_unbiased_with_a_smaller_last_one() {
     };
     let whole = eval(Rows::All);
     let rows: Vec<u32> = (0..17).collect();
-    // Batches of 5, 5, 5 and 2: a row's chance of being in one is the batch's share of the rows.
+    // Batches of 5, 5, 5 and 2: each is weighted by its share of the rows.
     for (j, whole) in whole.iter().enumerate() {
         let mean: f64 = rows.chunks(5).map(|batch| batch.len() as f64 / 17.0 * eval(Rows::Subset(batch))[j]).sum();
         assert!((mean - whole).abs() < 1e-9 * (1.0 + whole.abs()));

@@ -1,10 +1,10 @@
-//! The state of a training run, and its file: safetensors with a JSON document, as everything else that is kept.
+//! The state of a training run, and its file: safetensors with a JSON document, like all saved files.
 //!
 //! | tensor | shape | holds |
 //! |---|---|---|
 //! | `means`, `precisions`, `velocities` | `[K, d]` | the components |
 //!
-//! A file is replaced only when the new one is complete, and refused when it does not fit in every respect.
+//! A file is replaced only when the new one is complete, and refused if any part of it is inconsistent.
 
 use super::super::network::Network;
 use super::component::NetworkComponent;
@@ -14,7 +14,7 @@ use natmix::save::bundle::{self, Layout, Stored, Tensors};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// All that a run carries from one step to the next.
+/// Everything that a run carries from one step to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainState {
     pub(super) components: Vec<NetworkComponent>,
@@ -24,13 +24,13 @@ pub struct TrainState {
     pub(super) sums: Vec<f64>,
 }
 
-/// A state with the network and the settings that it belongs to.
+/// A state with its network and settings.
 struct SavedTraining {
     about: TrainingDocument,
     state: TrainState,
 }
 
-/// All of it but the tensors.
+/// Everything except the tensors.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TrainingDocument {
@@ -71,12 +71,12 @@ impl Stored for SavedTraining {
         let state = TrainState { components, log_weights, iteration, sums };
         match state.fits(&network, &config) {
             true => Ok(Self { about, state }),
-            false => Err("it holds numbers that no run leaves".into()),
+            false => Err("it holds numbers that no run can produce".into()),
         }
     }
 }
 
-/// Back to single precision, which the numbers came from.
+/// Back to single precision, in which the numbers were computed.
 fn narrow(numbers: Vec<f64>) -> Vec<f32> {
     numbers.into_iter().map(|x| x as f32).collect()
 }
@@ -93,7 +93,7 @@ impl TrainState {
         }
     }
 
-    /// Steps done.
+    /// Completed steps.
     pub fn iteration(&self) -> u64 {
         self.iteration
     }

@@ -1,25 +1,25 @@
-//! One component in training: its state, its draws and passes, its step.
+//! One component in training: its state, draws, passes and steps.
 
 use super::super::examples::Examples;
-use super::super::likelihood::{NetworkLikelihood, RowsOf, logistic};
+use super::super::likelihood::{NetworkLikelihood, WeightedOutcomes, logistic};
 use super::super::network::Network;
 use super::super::pass::{Pass, panel_width};
-use super::config::{CurvatureKind, Optimiser, StepNumbers, TrainConfig};
-use super::kernels::{self, NaturalNumbers, Overlap, WeightPart};
+use super::config::{CurvatureKind, Optimiser, StepConstants, TrainConfig};
+use super::kernels::{self, NaturalStepConstants, Overlap, WeightPart};
 use super::noise::{BLOCK, Stream, StreamPurpose};
 use super::panel::WeightPanel;
-use super::spent::{Doing, Spent};
+use super::timing::{TrainingTimer, TrainingWork};
 use natmix_models::linear::noise_prior;
 use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
 use std::sync::Mutex;
 
-/// Weights that a task draws.
+/// Weights per drawing task.
 const CHUNK: usize = 512 * BLOCK;
-/// Least Gauss-Newton seed of a row: its derivative is divided by it.
+/// Smallest Gauss-Newton seed of a row: its derivative is divided by the seed.
 const LEAST_SEED: f64 = 1e-4;
 
-/// Mean, precision and velocity of every weight; Adam's weights, second and first moment.
+/// Mean, precision and velocity of every weight; for Adam the weight, second and first moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NetworkComponent {
     pub mean: Vec<f32>,
@@ -27,20 +27,20 @@ pub(crate) struct NetworkComponent {
     pub velocity: Vec<f32>,
 }
 
-/// Buffers of one component.
-pub(crate) struct Work {
-    /// Weights drawn, one draw after the other; empty for plain networks.
+/// Work space of one component.
+pub(crate) struct ComponentWork {
+    /// Drawn weights, draw by draw; empty for plain networks.
     pub samples: Vec<f32>,
     pub units: Vec<f32>,
     pub squares: Vec<f32>,
     pub deltas: Vec<f32>,
-    /// Derivative of each row's log likelihood by the output, over the row's seed.
+    /// Derivative of each row's log likelihood with respect to the output, divided by the row's seed.
     pub factors: Vec<f32>,
-    /// Derivative by the logarithm of the noise, summed over the batch's rows, for each draw.
+    /// Derivative with respect to the logarithm of the noise, summed over the batch's rows, for each draw.
     by_noise: Vec<f64>,
     /// Log likelihood of the batch, mean over draws.
     pub log_likelihood: f64,
-    pub spent: Spent,
+    pub timer: TrainingTimer,
 }
 
 /// The rows of a step.
@@ -61,30 +61,30 @@ impl RowBatch {
         Self { rows: 0, features, x: vec![0.0; room], squares, outcome: vec![0.0; config.batch], wants_squares }
     }
 
-    pub fn gather(&mut self, data: &Examples, rows: &[u32], spent: &Spent) {
+    pub fn gather(&mut self, data: &Examples, rows: &[u32], timer: &TrainingTimer) {
         let d = self.features;
         self.rows = rows.len();
-        spent.on(Doing::Rows, || {
+        timer.measure(TrainingWork::Rows, || {
             for ((x, y), &row) in self.x.chunks_exact_mut(d).zip(&mut self.outcome).zip(rows) {
                 x.copy_from_slice(&data.x()[row as usize * d..(row as usize + 1) * d]);
                 *y = data.outcome()[row as usize];
             }
         });
         if self.wants_squares {
-            spent.on(Doing::Squares, || kernels::square(&mut self.squares, &self.x[..d * rows.len()]));
+            timer.measure(TrainingWork::Squares, || kernels::square(&mut self.squares, &self.x[..d * rows.len()]));
         }
     }
 
     fn x(&self) -> &[f32] {
         &self.x[..self.rows * self.features]
     }
-    fn outcome(&self) -> RowsOf<'_, f32> {
-        RowsOf { outcome: &self.outcome[..self.rows], weights: None }
+    fn outcome(&self) -> WeightedOutcomes<'_, f32> {
+        WeightedOutcomes { outcome: &self.outcome[..self.rows], weights: None }
     }
 }
 
 impl NetworkComponent {
-    /// Weights of variance gain / fan-in, no biases.
+    /// Initial weights have variance gain / fan-in; biases are zero.
     pub fn start(network: &Network, config: &TrainConfig, index: u64) -> Self {
         let n = network.weights();
         let mut mean = vec![0.0; n];
@@ -99,7 +99,7 @@ impl NetworkComponent {
         Self { mean, prec: vec![first; n], velocity: vec![0.0; n] }
     }
 
-    /// KL divergence from the prior; that of the noise from its density at the mean.
+    /// KL divergence from the prior; for the noise with the prior's density at the mean.
     pub fn kl(&self, network: &Network, config: &TrainConfig) -> f64 {
         let mut sum = 0.0;
         for (layer, prior) in network.layers().iter().zip(&config.prior_precision) {
@@ -114,16 +114,16 @@ impl NetworkComponent {
         sum
     }
 
-    /// Moves the component, after [`Work::evaluate`].
+    /// Moves the component, after [`ComponentWork::evaluate`].
     #[allow(clippy::too_many_arguments)]
     pub fn step(
         &mut self,
         network: &Network,
         config: &TrainConfig,
-        work: &Work,
+        work: &ComponentWork,
         batch: &RowBatch,
         scale: f64,
-        numbers: StepNumbers,
+        numbers: StepConstants,
         overlap: Option<Overlap<'_>>,
         panels: &[Mutex<Vec<f32>>],
     ) {
@@ -146,7 +146,7 @@ impl NetworkComponent {
             weights.zip(biases).enumerate().for_each(
                 |(i, (((mean, prec), velocity), ((mean_b, prec_b), velocity_b)))| {
                     let thread = rayon::current_thread_index().unwrap_or(0) % panels.len();
-                    // A panic elsewhere leaves only numbers that are overwritten here.
+                    // A lock poisoned by a panic elsewhere protects only numbers that are overwritten here.
                     let mut room = panels[thread].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     let first = layer.start + i * chunk;
                     let panel = WeightPanel { network, config, work, batch, layer: *layer, l, unit: i * width, scale };
@@ -155,7 +155,7 @@ impl NetworkComponent {
                     panel.weights(g, h, rest, &part, first);
                     let place = |len: usize, first: usize| overlap.map(|o| o.part(first, len));
                     let len = part.mean.len();
-                    work.spent.on(Doing::Updates, || match adam {
+                    work.timer.measure(TrainingWork::Updates, || match adam {
                         true => kernels::adam(part, g, numbers.adam),
                         false => kernels::natural(part, g, h, place(len, first), numbers.natural),
                     });
@@ -164,7 +164,7 @@ impl NetworkComponent {
                     let len = part.mean.len();
                     let (g, h, rest) = three(&mut room, len);
                     panel.biases(g, h, rest, &part, first);
-                    work.spent.on(Doing::Updates, || match adam {
+                    work.timer.measure(TrainingWork::Updates, || match adam {
                         true => kernels::adam(part, g, numbers.adam),
                         false => kernels::natural(part, g, h, place(len, first), numbers.natural),
                     });
@@ -176,15 +176,15 @@ impl NetworkComponent {
         }
     }
 
-    /// The noise has its own prior, and a Fisher information of 2 a row.
+    /// The noise has its own prior, and a Fisher information of 2 per row.
     #[allow(clippy::too_many_arguments)]
     fn step_noise(
         &mut self,
         at: usize,
-        work: &Work,
+        work: &ComponentWork,
         scale: f64,
         total: f64,
-        numbers: StepNumbers,
+        numbers: StepConstants,
         overlap: Option<Overlap<'_>>,
         adam: bool,
     ) {
@@ -199,7 +199,7 @@ impl NetworkComponent {
         if adam {
             kernels::adam(part, &[g as f32], numbers.adam);
         } else {
-            let natural = NaturalNumbers { prior: 0.0, stein: false, ..numbers.natural };
+            let natural = NaturalStepConstants { prior: 0.0, stein: false, ..numbers.natural };
             let h = 2.0 * total - curvature;
             kernels::natural(part, &[g as f32], &[h as f32], overlap.map(|o| o.part(at, 1)), natural);
         }
@@ -212,7 +212,7 @@ fn three(room: &mut [f32], len: usize) -> (&mut [f32], &mut [f32], &mut [f32]) {
     (g, h, rest)
 }
 
-impl Work {
+impl ComponentWork {
     pub fn new(network: &Network, config: &TrainConfig) -> Self {
         let plain = config.optimiser == Optimiser::Adam;
         let room = config.draws * Pass::<f32>::room(network, config.batch);
@@ -224,7 +224,7 @@ impl Work {
             factors: vec![0.0; config.draws * config.batch],
             by_noise: vec![0.0; config.draws],
             log_likelihood: 0.0,
-            spent: Spent::default(),
+            timer: TrainingTimer::default(),
         }
     }
 
@@ -234,18 +234,19 @@ impl Work {
             return;
         }
         let n = component.mean.len();
-        // Draws begin at whole blocks of the stream.
+        // Draws begin at multiples of the stream's block size.
         let apart = n.next_multiple_of(BLOCK);
         for (s, sample) in self.samples.chunks_exact_mut(n).take(config.draws).enumerate() {
             sample.par_chunks_mut(CHUNK).enumerate().for_each(|(i, w)| {
                 let range = i * CHUNK..i * CHUNK + w.len();
                 let (mean, prec) = (&component.mean[range.clone()], &component.prec[range.clone()]);
-                self.spent.on(Doing::Draws, || kernels::draw(w, mean, prec, stream, s * apart + range.start));
+                self.timer
+                    .measure(TrainingWork::Draws, || kernels::draw(w, mean, prec, stream, s * apart + range.start));
             });
         }
     }
 
-    /// Forward and backward for every draw; returns the mean log likelihood of the batch.
+    /// Forward and backward passes for every draw; returns the mean log likelihood of the batch.
     pub fn evaluate(
         &mut self,
         network: &Network,
@@ -262,18 +263,18 @@ impl Work {
             let w = if samples.is_empty() { &component.mean[..] } else { &samples[s * n..(s + 1) * n] };
             let part = s * room..(s + 1) * room;
             let (units, deltas) = (&mut self.units[part.clone()], &mut self.deltas[part.clone()]);
-            let mut pass = Pass { network, rows, units, deltas, spent: Some(&self.spent) };
+            let mut pass = Pass { network, rows, units, deltas, timer: Some(&self.timer) };
             pass.forward(w, batch.x());
             let log_noise = w.get(network.noise_at()).map_or(0.0, |w| f64::from(*w));
             let (outputs, delta) = pass.outputs_and_deltas();
             let evaluate = || likelihood.evaluate(outputs, Some(&mut *delta), batch.outcome(), log_noise);
-            sum += self.spent.on(Doing::Units, evaluate);
+            sum += self.timer.measure(TrainingWork::Units, evaluate);
             if likelihood == NetworkLikelihood::Gaussian {
                 let by_noise = |r| likelihood.by_noise(outputs, batch.outcome(), log_noise, r);
                 self.by_noise[s] = (0..rows).map(by_noise).sum();
             }
             if config.weighs_rows() {
-                // Backward from the seed of the Gauss-Newton matrix; a row's gradient is a multiple of what comes out.
+                // Backward from the seed of the Gauss-Newton matrix; a row's gradient is a multiple of the result.
                 let factors = &mut self.factors[s * rows..(s + 1) * rows];
                 for ((factor, delta), eta) in factors.iter_mut().zip(delta).zip(outputs) {
                     let seed = match likelihood {
@@ -290,7 +291,7 @@ impl Work {
             pass.backward(w);
             if config.optimiser == Optimiser::Vogn {
                 let (squares, units) = (&mut self.squares[part.clone()], &self.units[part]);
-                self.spent.on(Doing::Squares, || kernels::square(squares, units));
+                self.timer.measure(TrainingWork::Squares, || kernels::square(squares, units));
             }
         }
         self.samples = samples;
@@ -299,7 +300,7 @@ impl Work {
 }
 
 impl TrainConfig {
-    /// Whether passes go back from Gauss-Newton seeds.
+    /// Whether backward passes start from Gauss-Newton seeds.
     pub(super) fn weighs_rows(&self) -> bool {
         self.optimiser == Optimiser::Vogn && self.curvature == CurvatureKind::GaussNewton
     }

@@ -1,25 +1,25 @@
-//! Settings of training, and their defaults: functions of the data size, the number of steps and a layer's fan-in.
+//! Settings of training, and their defaults as functions of the number of rows, the number of steps and a layer's fan-in.
 //!
 //! | setting | default | why |
 //! |---|---|---|
-//! | `batch` | 128, at most a tenth of the rows, at least 10 | enough steps on small data |
-//! | `epochs` | 20, or as many as make 4000 steps | small data need more passes |
-//! | `rate` | 0.3, falling as a cosine | steps are in units of the precision, which starts at the number of rows |
+//! | `batch` | 128, but at most a tenth of the rows and at least 10 | enough steps on small data sets |
+//! | `epochs` | 20, or as many as needed for 4000 steps | small data sets need more passes |
+//! | `rate` | 0.3, with cosine decay | steps are in units of the precision, which starts at the number of rows |
 //! | `momentum` | 0.9 | |
-//! | `curvature_rate` | 2.8 / steps | the first precision fades to 6% over a run |
+//! | `curvature_rate` | 2.8 / steps | the influence of the first precision decays to 6% over a run |
 //! | `first_precision` | number of rows | the curvature of one row is of order one |
-//! | `prior_precision` | fan-in / gain, at most 40 | first weights have variance gain / fan-in; larger priors underfit |
+//! | `prior_precision` | fan-in / gain, at most 40 | initial weights have variance gain / fan-in; larger prior precisions underfit |
 //! | `damping` | 0 | |
 //! | `draws` | 1 | |
 //! | `warm_up` | none | |
 
 use super::super::likelihood::NetworkLikelihood;
 use super::super::network::Network;
-use super::kernels::{ADAM, AdamNumbers, NaturalNumbers};
+use super::kernels::{ADAM, AdamConstants, NaturalStepConstants};
 use natmix::Error;
 use serde::{Deserialize, Serialize};
 
-/// How components move.
+/// The update rule of components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimiser {
@@ -32,7 +32,7 @@ pub enum Optimiser {
 }
 
 impl Optimiser {
-    /// The name that command line and configuration files use.
+    /// The name used by the command line and in configuration files.
     pub fn name(self) -> &'static str {
         match self {
             Optimiser::Vogn => "vogn",
@@ -56,28 +56,28 @@ pub enum CurvatureKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Schedule {
-    /// Not at all.
+    /// It stays constant.
     Constant,
     /// `(1 + cos(pi t / T)) / 2`.
     Cosine,
 }
 
-/// How the weights of components move, at the end of each epoch.
+/// How the weights of components are updated at the end of each epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WeightStep {
     /// They stay equal.
     Equal,
-    /// Towards the best component, by a bounded KL divergence an epoch.
+    /// Towards the best component, by a bounded KL divergence per epoch.
     Bounded,
-    /// In proportion to the exponential of the ELBO a row.
+    /// In proportion to the exponential of the ELBO per row.
     Tempered,
 }
 
 /// Settings of training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainConfig {
-    /// How components move.
+    /// The update rule of components.
     pub optimiser: Optimiser,
     /// Which curvature VOGN uses.
     pub curvature: CurvatureKind,
@@ -85,7 +85,7 @@ pub struct TrainConfig {
     pub components: usize,
     /// Passes over the data.
     pub epochs: usize,
-    /// Rows in a minibatch.
+    /// Rows per minibatch.
     pub batch: usize,
     /// Step size.
     pub rate: f64,
@@ -101,39 +101,39 @@ pub struct TrainConfig {
     pub first_precision: f64,
     /// Prior precision of each layer's weights and biases.
     pub prior_precision: Vec<f64>,
-    /// Share of the run over which prior and entropy grow to their full size.
+    /// Share of the run over which prior and entropy grow to full weight.
     pub warm_up: f64,
-    /// Weight draws a component and step.
+    /// Weight draws per component and step.
     pub draws: usize,
-    /// How the weights of components move.
+    /// How the weights of components are updated.
     pub weight_step: WeightStep,
     /// KL divergence that bounds a step of the weights.
     pub weight_bound: f64,
-    /// Share of each weight that Adam takes away in a step of full rate (AdamW).
+    /// Share of each weight that Adam subtracts in a step of full rate (AdamW).
     pub weight_decay: f64,
-    /// Seed of all randomness.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
 /// Step size of Adam, and of VOGN.
 const ADAM_RATE: f64 = 1e-3;
 const RATE: f64 = 0.3;
-/// Steps that small data make, and epochs that large data make.
+/// Least number of steps for small data sets, and number of epochs for large ones.
 const FEWEST_STEPS: usize = 4_000;
 const FEWEST_EPOCHS: usize = 20;
-/// Batches, and the share of the rows that one may hold.
+/// Largest and smallest batch size, and the fewest batches per epoch.
 const BATCH: usize = 128;
 const SMALLEST_BATCH: usize = 10;
-const MOST_OF_ROWS: usize = 10;
-/// Times that the first precision fades by a factor e over a run.
-const FADING: f64 = 2.8;
+const FEWEST_BATCHES: usize = 10;
+/// Number of times that the first precision decays by a factor e over a run.
+const DECAY_TIMES: f64 = 2.8;
 /// Largest prior precision by default.
 const MOST_PRIOR: f64 = 40.0;
 
 impl TrainConfig {
     /// Defaults for a network and a number of rows.
     pub fn for_data(network: &Network, rows: usize) -> Self {
-        let batch = BATCH.min(rows / MOST_OF_ROWS).max(SMALLEST_BATCH).min(rows.max(1));
+        let batch = BATCH.min(rows / FEWEST_BATCHES).max(SMALLEST_BATCH).min(rows.max(1));
         let per_epoch = rows.div_ceil(batch).max(1);
         let epochs = FEWEST_EPOCHS.max(FEWEST_STEPS.div_ceil(per_epoch));
         let gain = network.activation().gain();
@@ -150,7 +150,7 @@ impl TrainConfig {
             rate: RATE,
             schedule: Schedule::Cosine,
             momentum: 0.9,
-            curvature_rate: Self::fading(epochs * per_epoch),
+            curvature_rate: Self::curvature_rate_for(epochs * per_epoch),
             damping: 0.0,
             first_precision: rows as f64,
             prior_precision: network.layers().iter().map(|layer| prior(layer.inputs)).collect(),
@@ -163,17 +163,17 @@ impl TrainConfig {
         }
     }
 
-    /// The curvature rate at which the first precision fades over so many steps.
-    pub fn fading(steps: usize) -> f64 {
-        (FADING / steps as f64).min(0.1)
+    /// The curvature rate at which the first precision decays over the given number of steps.
+    pub fn curvature_rate_for(steps: usize) -> f64 {
+        (DECAY_TIMES / steps as f64).min(0.1)
     }
 
-    /// The same for plain networks.
+    /// Defaults for plain networks.
     pub fn adam(self) -> Self {
         Self { optimiser: Optimiser::Adam, rate: ADAM_RATE, schedule: Schedule::Constant, ..self }
     }
 
-    /// Checks every setting, alone and together.
+    /// Checks every setting and their combinations.
     pub fn validate(&self, network: &Network, rows: usize) -> Result<(), Error> {
         let fail = |setting, problem: String| Err(Error::Config { setting, problem });
         for (setting, x) in [
@@ -222,7 +222,7 @@ impl TrainConfig {
         Ok(())
     }
 
-    pub(super) fn step_numbers(&self, iteration: u64, per_epoch: u64) -> StepNumbers {
+    pub(super) fn step_constants(&self, iteration: u64, per_epoch: u64) -> StepConstants {
         let total = (self.epochs as u64 * per_epoch).max(1) as f64;
         let (done, count) = (iteration as f64 / total, (iteration + 1).min(1 << 20) as i32);
         let falling = match self.schedule {
@@ -231,8 +231,8 @@ impl TrainConfig {
         };
         let rate = self.rate * falling;
         let root = (1.0 - f64::from(ADAM.1).powi(count)).sqrt();
-        StepNumbers {
-            natural: NaturalNumbers {
+        StepConstants {
+            natural: NaturalStepConstants {
                 rate: (rate / (1.0 - self.momentum.powi(count))) as f32,
                 momentum: self.momentum as f32,
                 curvature_rate: self.curvature_rate as f32,
@@ -241,7 +241,7 @@ impl TrainConfig {
                 warm_up: if done < self.warm_up { (done / self.warm_up) as f32 } else { 1.0 },
                 stein: self.optimiser == Optimiser::Ivon,
             },
-            adam: AdamNumbers {
+            adam: AdamConstants {
                 rate: (rate * root / (1.0 - f64::from(ADAM.0).powi(count))) as f32,
                 decay: (self.weight_decay * falling) as f32,
                 scale: 1.0,
@@ -251,9 +251,9 @@ impl TrainConfig {
     }
 }
 
-/// The numbers of one step.
+/// The constants of one step.
 #[derive(Clone, Copy)]
-pub(super) struct StepNumbers {
-    pub natural: NaturalNumbers,
-    pub adam: AdamNumbers,
+pub(super) struct StepConstants {
+    pub natural: NaturalStepConstants,
+    pub adam: AdamConstants,
 }

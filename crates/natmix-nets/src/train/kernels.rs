@@ -1,10 +1,10 @@
-//! What a step does to each weight by itself, many weights at a time.
+//! Elementwise updates of a step, vectorised over weights.
 //!
 //! With `g` and `h` the gradient and the positive curvature of the log likelihood (scaled to all rows), prior precision `l`,
 //! warm-up `c` and curvature rate `b2`:
 //!
 //! ```text
-//! g' = g - c l m            G = h + c (l - S)          (less the mixture's terms, where components overlap)
+//! g' = g - c l m            G = h + c (l - S)          (minus the mixture's terms, where components overlap)
 //! v <- b1 v + (1 - b1) g'
 //! S <- max(S + b2 G, S / 2)                            VOGN
 //! S <- S + b2 G + b2^2 G^2 / (2 S)                     IVON, whose h = -S (w - m) g comes from Stein's identity
@@ -16,28 +16,28 @@
 use super::noise::Stream;
 use pulp::{Arch, Simd, WithSimd};
 
-/// A part of one component: the same weights of each.
+/// Slices of one component's mean, precision and velocity for the same weights.
 pub(crate) struct WeightPart<'a> {
     pub mean: &'a mut [f32],
     pub prec: &'a mut [f32],
     pub velocity: &'a mut [f32],
 }
 
-/// The numbers of a step that are the same for all weights of a layer.
+/// The constants of a step for all weights of a layer.
 #[derive(Clone, Copy)]
-pub(crate) struct NaturalNumbers {
-    /// Step size, the momentum's start corrected.
+pub(crate) struct NaturalStepConstants {
+    /// Step size with the bias correction of momentum.
     pub rate: f32,
     pub momentum: f32,
     pub curvature_rate: f32,
     pub damping: f32,
     pub prior: f32,
     pub warm_up: f32,
-    /// Whether the curvature came from Stein's identity, and takes the improved step.
+    /// Whether the curvature came from Stein's identity, which uses the improved step.
     pub stein: bool,
 }
 
-/// Derivatives of `log q` less those of the own component, where components overlap.
+/// Derivatives of `log q` minus those of the component itself, where components overlap.
 #[derive(Clone, Copy)]
 pub(crate) struct Overlap<'a> {
     pub grad: &'a [f32],
@@ -46,7 +46,7 @@ pub(crate) struct Overlap<'a> {
 
 macro_rules! vectorised {
     ($name:ident<$life:lifetime>($($field:ident: $kind:ty),*) $body:block) => {{
-        // A type of its own: a closure would be compiled apart, without the vector instructions.
+        // A separate type: a closure would be compiled without the vector instructions.
         struct $name<$life>($($kind),*);
         impl<$life> WithSimd for $name<$life> {
             type Output = ();
@@ -70,7 +70,7 @@ pub(crate) fn draw(w: &mut [f32], mean: &[f32], prec: &[f32], stream: Stream, fi
     });
 }
 
-/// Turns a gradient into Stein's curvature, added to `curvature`.
+/// Adds the curvature from Stein's identity, computed from a gradient, to `curvature`.
 pub(crate) fn add_stein(curvature: &mut [f32], grad: &[f32], w: &[f32], mean: &[f32], prec: &[f32]) {
     vectorised!(Stein<'a>(curvature: &'a mut [f32], grad: &'a [f32], w: &'a [f32], mean: &'a [f32], prec: &'a [f32]) {
         for ((h, g), ((w, m), s)) in curvature.iter_mut().zip(grad).zip(w.iter().zip(mean).zip(prec)) {
@@ -85,13 +85,13 @@ pub(crate) fn natural(
     grad: &[f32],
     curvature: &[f32],
     overlap: Option<Overlap<'_>>,
-    numbers: NaturalNumbers,
+    numbers: NaturalStepConstants,
 ) {
     let WeightPart { mean, prec, velocity } = part;
     if let Some(overlap) = overlap {
         vectorised!(Mixed<'a>(
             mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32],
-            grad: &'a [f32], curvature: &'a [f32], overlap: Overlap<'a>, numbers: NaturalNumbers
+            grad: &'a [f32], curvature: &'a [f32], overlap: Overlap<'a>, numbers: NaturalStepConstants
         ) {
             let weights = mean.iter_mut().zip(prec).zip(velocity).zip(grad.iter().zip(curvature));
             for ((((m, s), v), (g, h)), (q, c)) in weights.zip(overlap.grad.iter().zip(overlap.hess)) {
@@ -102,7 +102,7 @@ pub(crate) fn natural(
     } else {
         vectorised!(Alone<'a>(
             mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32],
-            grad: &'a [f32], curvature: &'a [f32], numbers: NaturalNumbers
+            grad: &'a [f32], curvature: &'a [f32], numbers: NaturalStepConstants
         ) {
             let weights = mean.iter_mut().zip(prec).zip(velocity).zip(grad.iter().zip(curvature));
             for (((m, s), v), (g, h)) in weights {
@@ -113,7 +113,7 @@ pub(crate) fn natural(
 }
 
 #[inline(always)]
-fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: NaturalNumbers) {
+fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: NaturalStepConstants) {
     let g = g - n.warm_up * n.prior * *m;
     let change = h + n.warm_up * (n.prior - *s);
     *v = n.momentum * *v + (1.0 - n.momentum) * g;
@@ -125,25 +125,25 @@ fn one(m: &mut f32, s: &mut f32, v: &mut f32, g: f32, h: f32, n: NaturalNumbers)
 
 /// Adam's settings.
 #[derive(Clone, Copy)]
-pub(crate) struct AdamNumbers {
-    /// Step size, with both corrections of the start.
+pub(crate) struct AdamConstants {
+    /// Step size with both bias corrections.
     pub rate: f32,
-    /// Share of each weight that a step takes away, apart from the gradient (AdamW).
+    /// Share of each weight that a step subtracts, separate from the gradient (AdamW).
     pub decay: f32,
-    /// Gradients are of the mean over rows.
+    /// Factor that turns gradients into those of the mean over rows.
     pub scale: f32,
-    /// Added to the root of the second moment, corrected alike.
+    /// Added to the root of the second moment, with the same bias correction.
     pub floor: f32,
 }
 
-/// Decay of Adam's moments.
+/// Decay rates of Adam's moments.
 pub(crate) const ADAM: (f32, f32) = (0.9, 0.999);
 
 /// Adam's step, with its moments in `velocity` and `prec`.
-pub(crate) fn adam(part: WeightPart<'_>, grad: &[f32], numbers: AdamNumbers) {
+pub(crate) fn adam(part: WeightPart<'_>, grad: &[f32], numbers: AdamConstants) {
     let WeightPart { mean, prec, velocity } = part;
     vectorised!(Adam<'a>(
-        mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32], grad: &'a [f32], numbers: AdamNumbers
+        mean: &'a mut [f32], prec: &'a mut [f32], velocity: &'a mut [f32], grad: &'a [f32], numbers: AdamConstants
     ) {
         for (((m, s), v), g) in mean.iter_mut().zip(prec).zip(velocity).zip(grad) {
             let g = numbers.scale * *g;
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn steps_by_hand() {
-        let numbers = NaturalNumbers {
+        let numbers = NaturalStepConstants {
             rate: 0.5,
             momentum: 0.5,
             curvature_rate: 0.1,
@@ -190,13 +190,13 @@ mod tests {
         // The floor.
         assert_eq!(step(numbers, -1000.0, None)[1], 5.0);
         // The improved step: 10 - 100.8 + 100.8^2 / 20.
-        let improved = step(NaturalNumbers { stein: true, ..numbers }, -1000.0, None)[1];
+        let improved = step(NaturalStepConstants { stein: true, ..numbers }, -1000.0, None)[1];
         assert!((improved - (10.0 - 100.8 + 100.8 * 100.8 / 20.0)).abs() < 1e-3, "{improved}");
         // Terms of the mixture: g' = 6 - 1, G = 12 + 3.
         let overlap = Overlap { grad: &[1.0], hess: &[3.0] };
         assert_eq!(step(numbers, 20.0, Some(overlap)), [1.0 + 0.5 * 4.5 / 12.5, 11.5, 4.5]);
         // Warm-up at zero: no prior, no entropy.
-        assert_eq!(step(NaturalNumbers { warm_up: 0.0, ..numbers }, 20.0, None)[1], 12.0);
+        assert_eq!(step(NaturalStepConstants { warm_up: 0.0, ..numbers }, 20.0, None)[1], 12.0);
     }
 
     #[test]

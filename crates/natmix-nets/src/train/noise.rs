@@ -1,21 +1,21 @@
-//! Normal numbers for weights: found from their index alone, many at a time.
+//! Normal random numbers for weights: functions of the index alone, generated many at a time.
 //!
-//! A training step needs as many normal numbers as there are weights, so they are made eight or sixteen at once: a counter,
-//! hashed with the key of the stream, gives uniform bits, and Box and Muller's transform makes two normals of two of
-//! them. Logarithm, sine and cosine are polynomials with errors of about 1e-7. Number `i` of a stream is the same whoever
-//! computes it, in whatever portions.
+//! A training step needs as many normal numbers as there are weights, so they are generated eight or sixteen at once: a counter,
+//! hashed with the key of the stream, gives uniform bits, and the Box-Muller transform turns two of them into two
+//! normals. Logarithm, sine and cosine are polynomials with errors of about 1e-7. Number `i` of a stream is the same for any
+//! thread and any split into portions.
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Pairs that are made at once.
+/// Pairs that are generated at once.
 const LANES: usize = 16;
-/// Numbers that are made at once; portions begin at multiples of it.
+/// Numbers that are generated at once; portions begin at multiples of it.
 pub(crate) const BLOCK: usize = 2 * LANES;
 
-/// What a stream of random numbers is for.
+/// Purpose of a stream of random numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StreamPurpose {
-    /// First means.
+    /// Initial means.
     Start = 1,
     /// Draws of weights in training.
     Weights = 2,
@@ -23,11 +23,11 @@ pub(crate) enum StreamPurpose {
     Order = 3,
     /// Draws of weights for predictions.
     Prediction = 4,
-    /// Rows kept apart for validation.
+    /// Choice of the validation rows.
     Validation = 5,
 }
 
-/// A stream of random numbers, keyed by what it is for.
+/// A stream of random numbers, keyed by seed, purpose, component, iteration and draw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream(u32, u32);
 
@@ -44,7 +44,7 @@ impl Stream {
         scramble(scramble(index ^ self.0).wrapping_add(self.1))
     }
 
-    /// Uniform on `0..bound`, for the `index`-th question.
+    /// The `index`-th integer, uniform on `0..bound`.
     pub fn below(self, index: u32, bound: u32) -> u32 {
         let wide = u64::from(self.bits(2 * index)) << 32 | u64::from(self.bits(2 * index + 1));
         ((u128::from(wide) * u128::from(bound)) >> 64) as u32
@@ -53,7 +53,7 @@ impl Stream {
     /// Numbers `first..` of the stream; `first` is a multiple of [`BLOCK`].
     pub fn normals(self, first: usize, out: &mut [f32]) {
         debug_assert!(first.is_multiple_of(BLOCK));
-        // A type of its own: a closure would be compiled apart, without the vector instructions.
+        // A separate type: a closure would be compiled without the vector instructions.
         struct StreamFill<'a>(Stream, u32, &'a mut [f32]);
         impl WithSimd for StreamFill<'_> {
             type Output = ();
@@ -76,7 +76,7 @@ impl Stream {
     }
 }
 
-/// The rows in the order of an epoch: from the identity each time, so that a resumed run knows nothing of earlier ones.
+/// The order of the rows in an epoch: starts from the identity each time, so that a resumed run needs no earlier orders.
 pub(crate) fn shuffle(order: &mut [u32], stream: Stream) {
     for (i, row) in order.iter_mut().enumerate() {
         *row = i as u32;
@@ -100,7 +100,7 @@ fn pairs(stream: Stream, first: u32) -> [f32; BLOCK] {
     out
 }
 
-/// Logarithm of a normal number in (0, 1].
+/// Logarithm of a normal (not subnormal) float in (0, 1].
 #[inline(always)]
 fn ln(u: f32) -> f32 {
     let bits = u.to_bits();
@@ -121,7 +121,7 @@ fn ln(u: f32) -> f32 {
     p * f * square - 0.5 * square + f + exponent * std::f32::consts::LN_2
 }
 
-/// Sine and cosine of a random angle: two bits choose the quarter, the others the place in it.
+/// Sine and cosine of a random angle: two bits choose the quadrant, the others the position within it.
 #[inline(always)]
 fn sin_cos_turn(bits: u32) -> (f32, f32) {
     let place = ((bits & 0x003f_ffff) as i32 as f32 + 0.5) * (1.0 / 4_194_304.0) - 0.5;
@@ -142,7 +142,7 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// A hash of 32 bits with little bias (constants of Wellons' search).
+/// A 32-bit hash with low bias (constants found by Wellons).
 #[inline(always)]
 fn scramble(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
@@ -166,7 +166,7 @@ mod tests {
         assert!(errors.iter().zip([5e-3, 7.1e-3, 1.94e-2, 4.9e-2]).all(|(e, limit)| e.abs() < limit), "{errors:?}");
         let share = x.iter().filter(|x| x.abs() > 3.0).count() as f64 / n as f64;
         assert!((share - 2.7e-3).abs() < 2.6e-4, "{share}");
-        // Neighbours, and the two of a pair, are not related.
+        // Neighbours, and the two numbers of a pair, are uncorrelated.
         for lag in [1, LANES, BLOCK] {
             let product: f64 = x.iter().zip(&x[lag..]).map(|(a, b)| f64::from(a * b)).sum::<f64>() / n as f64;
             let squares: f64 = x.iter().zip(&x[lag..]).map(|(a, b)| f64::from(a * a * b * b)).sum::<f64>() / n as f64;

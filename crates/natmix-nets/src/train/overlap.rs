@@ -1,71 +1,71 @@
 //! How far components overlap, and the terms of `log q` that they then share.
 //!
-//! At a draw `w` of component `k`, with `a_j = S_j (m_j - w)` and responsibilities `r_j`, a step needs what `log q` has beyond
-//! the own component:
+//! At a draw `w` of component `k`, with `a_j = S_j (m_j - w)` and responsibilities `r_j`, a step needs the derivatives of `log q`
+//! minus those of the component itself:
 //!
 //! ```text
 //! grad log q - a_k = sum_j r_j a_j - a_k
 //! hess log q + S_k = sum_j r_j (a_j^2 - S_j) - (sum_j r_j a_j)^2 + S_k
 //! ```
 //!
-//! Both vanish where `log r_k = 0`, as it is for any network of some size. So while every other component is far, nothing is
-//! computed, and they are only looked at from time to time.
+//! Both vanish where `log r_k = 0`, as for networks of realistic size. So while all other components are far away, nothing is
+//! computed, and distances are checked only every few steps.
 
-use super::component::{NetworkComponent, Work};
+use super::component::{ComponentWork, NetworkComponent};
 use super::config::{Optimiser, TrainConfig};
 use super::kernels::Overlap;
-use super::spent::Doing;
+use super::timing::TrainingWork;
 use rayon::prelude::*;
 
-/// Steps between two looks while components are apart.
+/// Steps between two checks while components are apart.
 const EVERY: u64 = 50;
-/// Nats that every other component must lie below the own one; `exp(-100)` is nothing beside 1.
+/// Components are apart if every other one has a log responsibility below minus this; `exp(-100)` is negligible.
 const APART: f64 = 100.0;
 
-/// What is known about the overlap.
-pub(crate) struct Watch {
-    looked: bool,
+/// Checks whether components overlap, and keeps the terms that they then share.
+pub(crate) struct OverlapMonitor {
+    checked: bool,
     apart: bool,
-    log_own: Vec<f64>,
+    log_responsibility: Vec<f64>,
     /// Gradient and Hessian terms of each component, where they overlap.
     terms: Vec<(Vec<f32>, Vec<f32>)>,
 }
 
 impl Overlap<'_> {
-    /// The terms of some weights.
+    /// The terms of a range of weights.
     pub fn part(&self, first: usize, len: usize) -> Self {
         Self { grad: &self.grad[first..first + len], hess: &self.hess[first..first + len] }
     }
 }
 
-impl Watch {
+impl OverlapMonitor {
     pub fn new(components: usize) -> Self {
-        Self { looked: false, apart: true, log_own: vec![0.0; components], terms: Vec::new() }
+        Self { checked: false, apart: true, log_responsibility: vec![0.0; components], terms: Vec::new() }
     }
 
     /// Mean log responsibility of component `k` at its own latest draws.
-    pub fn log_own(&self, k: usize) -> f64 {
-        self.log_own[k]
+    pub fn mean_log_responsibility(&self, k: usize) -> f64 {
+        self.log_responsibility[k]
     }
 
     /// The terms of component `k`.
-    pub fn of(&self, k: usize) -> Option<Overlap<'_>> {
+    pub fn terms(&self, k: usize) -> Option<Overlap<'_>> {
         (!self.apart).then(|| Overlap { grad: &self.terms[k].0, hess: &self.terms[k].1 })
     }
 
-    pub fn look(
+    pub fn update(
         &mut self,
         components: &[NetworkComponent],
         log_w: &[f64],
-        work: &[Work],
+        work: &[ComponentWork],
         config: &TrainConfig,
         iteration: u64,
     ) {
-        let due = !self.looked || !self.apart || iteration.is_multiple_of(EVERY);
+        let due = !self.checked || !self.apart || iteration.is_multiple_of(EVERY);
         if components.len() < 2 || config.optimiser == Optimiser::Adam || !due {
             return;
         }
-        self.looked = true;
+        self.checked = true;
         let n = components[0].mean.len();
         let norms: Vec<f64> = components
             .par_iter()
@@ -73,7 +73,7 @@ impl Watch {
             .zip(work)
             .map(|((c, w), work)| {
                 let log_determinant = || c.prec.iter().map(|s| f64::from(*s).ln()).sum::<f64>();
-                w + 0.5 * work.spent.on(Doing::Overlap, log_determinant)
+                w + 0.5 * work.timer.measure(TrainingWork::Overlap, log_determinant)
             })
             .collect();
         // log r_j at each draw of each component.
@@ -81,7 +81,7 @@ impl Watch {
             .par_iter()
             .map(|work| {
                 let each = || work.samples.chunks_exact(n).map(|w| responsibilities(components, &norms, w)).collect();
-                work.spent.on(Doing::Overlap, each)
+                work.timer.measure(TrainingWork::Overlap, each)
             })
             .collect();
         self.apart = log_r
@@ -89,14 +89,14 @@ impl Watch {
             .enumerate()
             .all(|(k, draws)| draws.iter().all(|log_r| log_r.iter().enumerate().all(|(j, r)| j == k || *r < -APART)));
         for (k, draws) in log_r.iter().enumerate() {
-            self.log_own[k] = draws.iter().map(|log_r| log_r[k]).sum::<f64>() / draws.len() as f64;
+            self.log_responsibility[k] = draws.iter().map(|log_r| log_r[k]).sum::<f64>() / draws.len() as f64;
         }
         if self.apart {
             return;
         }
         self.terms.resize_with(components.len(), || (vec![0.0; n], vec![0.0; n]));
         self.terms.par_iter_mut().zip(work).zip(&log_r).enumerate().for_each(|(k, ((terms, work), log_r))| {
-            work.spent.on(Doing::Overlap, || {
+            work.timer.measure(TrainingWork::Overlap, || {
                 terms.0.fill(0.0);
                 terms.1.fill(0.0);
                 let share = 1.0 / log_r.len() as f64;

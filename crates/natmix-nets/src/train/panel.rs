@@ -2,16 +2,16 @@
 
 use super::super::network::{Layer, Network};
 use super::super::pass::{Input, add_column_sums};
-use super::component::{RowBatch, Work};
+use super::component::{ComponentWork, RowBatch};
 use super::config::{Optimiser, TrainConfig};
 use super::kernels::{self, WeightPart};
-use super::spent::Doing;
+use super::timing::TrainingWork;
 
 /// The units `unit..` of layer `l`, one task's part of a step.
 pub(super) struct WeightPanel<'a> {
     pub network: &'a Network,
     pub config: &'a TrainConfig,
-    pub work: &'a Work,
+    pub work: &'a ComponentWork,
     pub batch: &'a RowBatch,
     pub layer: Layer,
     pub l: usize,
@@ -31,7 +31,7 @@ impl WeightPanel<'_> {
         &self.work.deltas[first..first + units * self.batch.rows]
     }
 
-    /// The input of the layer: as it is, or squared.
+    /// The input of the layer, plain or squared.
     fn input<'b>(&'b self, s: usize, x: &'b [f32], units: &'b [f32]) -> Input<'b, f32> {
         let rows = self.batch.rows;
         match self.l {
@@ -40,7 +40,7 @@ impl WeightPanel<'_> {
         }
     }
 
-    /// Derivatives of the rows' log likelihoods: what came back, times the rows' factors.
+    /// Derivatives of the rows' log likelihoods: the result of the backward pass times the rows' factors.
     fn scaled<'b>(&self, deltas: &'b [f32], room: &'b mut [f32], s: usize) -> &'b [f32] {
         if !self.config.weighs_rows() {
             return deltas;
@@ -60,25 +60,25 @@ impl WeightPanel<'_> {
         let size = (self.layer.inputs, self.batch.rows, units);
         self.each_draw(g, h, room, part, first, units, |s, what, out, add, alpha, deltas| {
             let input = match what {
-                What::Gradient => self.input(s, &self.batch.x, &self.work.units),
-                What::Squares => self.input(s, &self.batch.squares, &self.work.squares),
+                Factor::Gradient => self.input(s, &self.batch.x, &self.work.units),
+                Factor::Squares => self.input(s, &self.batch.squares, &self.work.squares),
             };
-            self.work.spent.on(Doing::Products, || input.times(out, add, alpha, deltas, size));
+            self.work.timer.measure(TrainingWork::Products, || input.times(out, add, alpha, deltas, size));
         });
     }
 
-    /// The same for its biases.
+    /// Gradient and curvature of the panel's biases.
     pub fn biases(&self, g: &mut [f32], h: &mut [f32], room: &mut [f32], part: &WeightPart<'_>, first: usize) {
         let units = g.len();
         self.each_draw(g, h, room, part, first, units, |_, _, out, add, alpha, deltas| {
             if !add {
                 out.fill(0.0);
             }
-            self.work.spent.on(Doing::Units, || add_column_sums(out, deltas, self.batch.rows, alpha));
+            self.work.timer.measure(TrainingWork::Units, || add_column_sums(out, deltas, self.batch.rows, alpha));
         });
     }
 
-    /// Averages gradient and curvature over draws; `times` multiplies the layer's input with derivatives.
+    /// Averages gradient and curvature over draws; `times` multiplies the layer's input by derivatives.
     #[allow(clippy::too_many_arguments)]
     fn each_draw(
         &self,
@@ -88,7 +88,7 @@ impl WeightPanel<'_> {
         part: &WeightPart<'_>,
         first: usize,
         units: usize,
-        times: impl Fn(usize, What, &mut [f32], bool, f32, &[f32]),
+        times: impl Fn(usize, Factor, &mut [f32], bool, f32, &[f32]),
     ) {
         let (draws, rows) = (self.config.draws, self.batch.rows);
         let alpha = (self.scale / draws as f64) as f32;
@@ -100,29 +100,30 @@ impl WeightPanel<'_> {
         for s in 0..draws {
             let deltas = self.deltas(s, units);
             let (one, room) = room.split_at_mut(if stein { g.len() } else { 0 });
-            let scaled = self.work.spent.on(Doing::Squares, || self.scaled(deltas, room, s));
+            let scaled = self.work.timer.measure(TrainingWork::Squares, || self.scaled(deltas, room, s));
             match self.config.optimiser {
                 Optimiser::Ivon => {
-                    times(s, What::Gradient, one, false, alpha, scaled);
+                    times(s, Factor::Gradient, one, false, alpha, scaled);
                     g.iter_mut().zip(one.iter()).for_each(|(g, one)| *g += *one);
                     let n = self.work.samples.len() / draws;
                     let w = &self.work.samples[s * n + first..s * n + first + g.len()];
                     kernels::add_stein(h, one, w, part.mean, part.prec);
                 }
                 Optimiser::Vogn => {
-                    times(s, What::Gradient, g, s > 0, alpha, scaled);
+                    times(s, Factor::Gradient, g, s > 0, alpha, scaled);
                     let squared = &mut room[..units * rows];
-                    self.work.spent.on(Doing::Squares, || kernels::square(squared, deltas));
-                    times(s, What::Squares, h, s > 0, alpha, squared);
+                    self.work.timer.measure(TrainingWork::Squares, || kernels::square(squared, deltas));
+                    times(s, Factor::Squares, h, s > 0, alpha, squared);
                 }
-                Optimiser::Adam => times(s, What::Gradient, g, s > 0, alpha, scaled),
+                Optimiser::Adam => times(s, Factor::Gradient, g, s > 0, alpha, scaled),
             }
         }
     }
 }
 
+/// What is multiplied: inputs by derivatives, or the squares of both.
 #[derive(Clone, Copy)]
-enum What {
+enum Factor {
     Gradient,
     Squares,
 }

@@ -1,8 +1,8 @@
-//! Training: gradients against the target's, same bits for threads and resumes, overlap, errors.
+//! Training: gradients against those of the target, same bits for any number of threads and after a resume, overlap, errors.
 
 use super::*;
 use crate::{Activation, Mlp, NetworkLikelihood};
-use component::{NetworkComponent, RowBatch, Work};
+use component::{ComponentWork, NetworkComponent, RowBatch};
 use natmix::Scratch;
 use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target};
 use natmix_models::observations::Observations;
@@ -28,7 +28,7 @@ fn in_pool<T: Send>(threads: usize, f: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
 }
 
-/// With rate 1, momentum 0, curvature rate 1 and no damping a step shows the gradient and the curvature that it used.
+/// With rate 1, momentum 0, curvature rate 1 and no damping a step reveals the gradient and curvature that it used.
 #[test]
 fn a_step_uses_the_target_s_derivatives() {
     for likelihood in LIKELIHOODS {
@@ -52,15 +52,15 @@ fn a_step_uses_the_target_s_derivatives() {
             };
             let mut component = NetworkComponent::start(&network, &config, 0);
             let start = component.clone();
-            let mut work = Work::new(&network, &config);
+            let mut work = ComponentWork::new(&network, &config);
             let mut batch = RowBatch::new(&network, &config);
-            batch.gather(&data, &(0..11).collect::<Vec<u32>>(), &Spent::default());
-            // A draw that barely differs from the mean, twice.
+            batch.gather(&data, &(0..11).collect::<Vec<u32>>(), &TrainingTimer::default());
+            // Two draws that barely differ from the mean.
             work.draw(&component, &config, Stream::new(1, StreamPurpose::Weights, 0, 0, 0), false);
             component.prec.fill(1e-3);
             work.evaluate(&network, &component, &config, &batch);
             let panels = [Mutex::new(vec![0.0; 100_000])];
-            component.step(&network, &config, &work, &batch, 1.0, config.step_numbers(0, 1), None, &panels);
+            component.step(&network, &config, &work, &batch, 1.0, config.step_constants(0, 1), None, &panels);
 
             let x = data.x().iter().map(|x| f64::from(*x)).collect();
             let y = data.outcome().iter().map(|y| f64::from(*y)).collect();
@@ -112,7 +112,7 @@ fn settings(network: &Network, optimiser: Optimiser) -> TrainConfig {
 
 #[test]
 fn bits_do_not_depend_on_threads_or_on_a_pause() {
-    // Wider than a panel, so that tasks are several.
+    // Wider than a panel, so that there are several tasks.
     let network = Network::new(2, &[130, 7], Activation::Relu, NetworkLikelihood::Categorical { classes: 3 }).unwrap();
     let data = examples(NetworkLikelihood::Categorical { classes: 3 }, 70);
     for optimiser in [Optimiser::Vogn, Optimiser::Ivon, Optimiser::Adam] {
@@ -160,27 +160,27 @@ fn bits_do_not_depend_on_threads_or_on_a_pause() {
     }
 }
 
-/// Two components at the same place are one: every responsibility is one half and nothing is left of the terms.
+/// Two equal components act as one: every responsibility is one half and the terms vanish.
 #[test]
-fn overlapping_components_feel_each_other() {
+fn overlapping_components_share_terms() {
     let network = network(NetworkLikelihood::Bernoulli);
     let config = TrainConfig { components: 2, batch: 10, draws: 1, ..TrainConfig::for_data(&network, 20) };
     let first = NetworkComponent::start(&network, &config, 0);
     let mut second = first.clone();
-    let mut work: Vec<Work> = (0..2).map(|_| Work::new(&network, &config)).collect();
+    let mut work: Vec<ComponentWork> = (0..2).map(|_| ComponentWork::new(&network, &config)).collect();
     for (k, work) in work.iter_mut().enumerate() {
         work.draw(&first, &config, Stream::new(1, StreamPurpose::Weights, k as u64, 0, 0), false);
     }
     let log_w = [0.5f64.ln(); 2];
-    let mut watch = Watch::new(2);
-    watch.look(&[first.clone(), second.clone()], &log_w, &work, &config, 0);
-    assert!((watch.log_own(0) - 0.5f64.ln()).abs() < 1e-12);
-    let terms = watch.of(0).expect("they overlap");
+    let mut monitor = OverlapMonitor::new(2);
+    monitor.update(&[first.clone(), second.clone()], &log_w, &work, &config, 0);
+    assert!((monitor.mean_log_responsibility(0) - 0.5f64.ln()).abs() < 1e-12);
+    let terms = monitor.terms(0).expect("they overlap");
     assert!(terms.grad.iter().chain(terms.hess).all(|x| x.abs() < 1e-3));
     // A shift of two standard deviations in one weight: against differences of log q.
     second.mean[3] += 2.0 / second.prec[3].sqrt();
-    watch.look(&[first.clone(), second.clone()], &log_w, &work, &config, 1);
-    let (terms, w) = (watch.of(0).expect("they overlap"), &work[0].samples);
+    monitor.update(&[first.clone(), second.clone()], &log_w, &work, &config, 1);
+    let (terms, w) = (monitor.terms(0).expect("they overlap"), &work[0].samples);
     let log_q = |at: f64| -> f64 {
         let of = |c: &NetworkComponent| {
             let s = f64::from(c.prec[3]);
@@ -202,9 +202,9 @@ fn overlapping_components_feel_each_other() {
     // Far apart there is nothing to compute.
     second.mean[3] += 1e3;
     work[1].draw(&second, &config, Stream::new(1, StreamPurpose::Weights, 1, 0, 0), false);
-    let mut watch = Watch::new(2);
-    watch.look(&[first, second], &log_w, &work, &config, 0);
-    assert!(watch.of(0).is_none() && watch.log_own(0) == 0.0);
+    let mut monitor = OverlapMonitor::new(2);
+    monitor.update(&[first, second], &log_w, &work, &config, 0);
+    assert!(monitor.terms(0).is_none() && monitor.mean_log_responsibility(0) == 0.0);
 }
 
 #[test]
@@ -255,9 +255,9 @@ fn bad_settings_are_named() {
     assert!(end.is_none_or(|error| error.to_string().contains("smaller rate")));
 }
 
-/// Panels of many inputs and few rows: every optimiser has room for what it computes in them.
+/// Panels of many inputs and few rows: the buffers are large enough for every optimiser.
 #[test]
-fn wide_inputs_have_room() {
+fn buffers_are_large_enough_for_wide_inputs() {
     let network = Network::new(700, &[100], Activation::Relu, NetworkLikelihood::Bernoulli).unwrap();
     let x = (0..700 * 8).map(|i| (1.7 * i as f32).sin()).collect();
     let data = Examples::new(x, 700, (0..8).map(|r| (r % 2) as f32).collect()).unwrap();
@@ -265,7 +265,7 @@ fn wide_inputs_have_room() {
         let config = TrainConfig { optimiser, batch: 4, epochs: 1, draws: 2, ..TrainConfig::for_data(&network, 8) };
         let mut trainer = Trainer::new(&network, &data, config).unwrap();
         assert!(trainer.epoch().unwrap().unwrap().log_likelihood.is_finite(), "{optimiser:?}");
-        assert!(trainer.spent(Doing::Products) > 0.0);
+        assert!(trainer.seconds(TrainingWork::Products) > 0.0);
         assert_eq!(trainer.mixture().unwrap(), trainer.into_mixture().unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! Axes: round tick values, labels that do not touch, and the map from values to pixels.
+//! Axes: round tick values, labels that do not overlap, and the map from values to pixels.
 //!
 //! A [`Scale`] is linear, or linear near zero and logarithmic beyond a knee `s`: `v -> sign(v) ln(1 + |v| / s)`.
 
@@ -8,22 +8,22 @@ use crate::number;
 /// Font size of ticks.
 pub const TICK: f64 = 11.0;
 
-/// How values run along an axis.
+/// How values map to positions along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// Value at the start.
     pub lo: f64,
     /// Value at the end.
     pub hi: f64,
-    /// Where the logarithm begins; none for a linear scale.
+    /// Where the logarithmic part begins; `None` for a linear scale.
     pub knee: Option<f64>,
 }
 
 impl Scale {
-    /// A linear scale that is never empty.
+    /// A linear scale of non-zero length.
     pub fn linear(lo: f64, hi: f64) -> Self {
         let (lo, hi) = if lo.is_finite() && hi.is_finite() { (lo, hi) } else { (0.0, 1.0) };
-        // Beyond this the width itself is not a finite number.
+        // Beyond this the width itself would overflow.
         let (lo, hi) = (lo.clamp(-1e300, 1e300), hi.clamp(-1e300, 1e300));
         let least = 1e-9 * lo.abs().max(hi.abs());
         if hi - lo > least {
@@ -33,13 +33,13 @@ impl Scale {
         Self { lo: middle - room, hi: middle + room, knee: None }
     }
 
-    /// The same with some room at both ends.
+    /// Adds a margin at both ends.
     pub fn padded(self, share: f64) -> Self {
         let room = share * (self.hi - self.lo);
         Self { lo: self.lo - room, hi: self.hi + room, ..self }
     }
 
-    /// Where a value lies: 0 at the start, 1 at the end, never outside.
+    /// Position of a value: 0 at the start, 1 at the end, clamped to that range.
     pub fn share(&self, v: f64) -> f64 {
         let bend = |v: f64| self.knee.map_or(v, |s| v.signum() * (v.abs() / s).ln_1p());
         ((bend(v) - bend(self.lo)) / (bend(self.hi) - bend(self.lo))).clamp(0.0, 1.0)
@@ -87,7 +87,7 @@ pub fn count_ticks(scale: &Scale, most: usize) -> Vec<Tick> {
     all
 }
 
-/// As many of the ticks made by `make` as fit side by side into `room` pixels.
+/// As many of the ticks made by `make` as fit next to each other in `room` pixels.
 pub fn side_by_side(make: impl Fn(usize) -> Vec<Tick>, room: f64) -> Vec<Tick> {
     let most = (room / 45.0).clamp(2.0, 10.0) as usize;
     let fits = |ticks: &Vec<Tick>| {
@@ -97,7 +97,7 @@ pub fn side_by_side(make: impl Fn(usize) -> Vec<Tick>, room: f64) -> Vec<Tick> {
     (1..=most).rev().map(make).find(fits).unwrap_or_default()
 }
 
-/// Zero and powers of ten on a scale with a knee, at least `gap` apart as shares of the axis.
+/// Zero and powers of ten on a scale with a knee, at least `gap` apart as a fraction of the axis.
 pub fn power_ticks(scale: &Scale, gap: f64) -> Vec<Tick> {
     let mut kept = vec![Tick { at: 0.0, label: "0".into() }];
     let first = scale.knee.unwrap_or(1.0).log10().floor() as i32;
@@ -117,7 +117,7 @@ pub fn power_ticks(scale: &Scale, gap: f64) -> Vec<Tick> {
     kept
 }
 
-/// A rectangle of pixels with a scale each way.
+/// A rectangle of pixels with a scale in each direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Panel {
     /// Left edge.
@@ -150,7 +150,7 @@ impl Panel {
         (self.px(x), self.py(y))
     }
 
-    /// Axis, ticks and labels below; grid lines too where asked for.
+    /// Draws the axis, ticks and labels below, and grid lines if `grid`.
     pub fn x_axis(&self, scene: &mut Scene, ticks: &[Tick], grid: bool) {
         for tick in ticks {
             let x = self.px(tick.at);
@@ -166,7 +166,7 @@ impl Panel {
         scene.line(vec![(self.left, self.bottom), (self.right, self.bottom)], Ink::AXIS, 1.0);
     }
 
-    /// Grid lines, with labels on the left.
+    /// Draws grid lines with labels on the left.
     pub fn y_axis(&self, scene: &mut Scene, ticks: &[Tick]) {
         for tick in ticks {
             let y = self.py(tick.at);
@@ -177,7 +177,7 @@ impl Panel {
     }
 }
 
-/// Room that the labels of a y axis take.
+/// Width of the labels of a y axis.
 pub fn label_room(ticks: &[Tick]) -> f64 {
     ticks.iter().map(|tick| text::width(&tick.label, TICK, false)).fold(12.0, f64::max) + 9.0
 }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_ranges_do_no_harm() {
+    fn degenerate_ranges_give_valid_scales() {
         for (lo, hi) in [(0.0, 0.0), (3.0, 3.0), (f64::NAN, 1.0), (-f64::MAX, f64::MAX), (1.0, 1.0 + 1e-15), (5.0, 2.0)]
         {
             let scale = Scale::linear(lo, hi).padded(0.05);

@@ -1,9 +1,9 @@
-//! Lines of equal height on a square grid, found cell by cell.
+//! Contour lines on a square grid, found cell by cell.
 
 use super::Point;
 
-/// The line along which the height is `level`, as short pieces in shares of the square; `heights` are `side` points a
-/// side, row after row of y.
+/// The contour at height `level`, as short segments in fractions of the square; `heights` has `side` points per side,
+/// in rows of y.
 pub fn contour(heights: &[f64], side: usize, level: f64) -> Vec<[Point; 2]> {
     let scale = 1.0 / (side - 1) as f64;
     let mut pieces = Vec::new();
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slope_is_crossed_where_its_height_is() {
+    fn the_contour_of_a_slope_is_at_its_level() {
         let heights = [0.0, 1.0, 2.0].repeat(3);
         let pieces = contour(&heights, 3, 0.5);
         assert_eq!(pieces.len(), 2);

@@ -1,4 +1,4 @@
-//! Paints a scene as PNG: twice its size in pixels, on light ground, with the font inside the binary.
+//! Paints a scene as PNG: at twice its size in pixels, on a light background, with the built-in font.
 
 use tiny_skia::{
     Color, ColorU8, FillRule, FilterQuality, LineJoin, Paint, Path, PathBuilder, Pattern, Pixmap, Rect, SpreadMode,
@@ -7,10 +7,10 @@ use tiny_skia::{
 
 use super::{Anchor, Ink, Mark, Point, Scene, TextLabel, text};
 
-/// Pixels a unit of the scene: sharp on a screen of high density and in print.
+/// Pixels per unit of the scene: sharp on high-density screens and in print.
 const ZOOM: f32 = 2.0;
 
-/// The file.
+/// The contents of the file.
 pub fn encode(scene: &Scene) -> std::io::Result<Vec<u8>> {
     let side = |x: f64| (x as f32 * ZOOM).ceil() as u32;
     let fault = |what: String| std::io::Error::other(format!("picture {:?}: {what}", scene.title));
@@ -20,19 +20,19 @@ pub fn encode(scene: &Scene) -> std::io::Result<Vec<u8>> {
     for mark in &scene.marks {
         paint_mark(&mut ground, mark);
     }
-    // The ground is opaque, so alpha would only be a fourth of the file.
+    // The background is opaque, so an alpha channel would only make the file larger.
     let colours: Vec<u8> = ground.data().chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, ground.width(), ground.height());
     encoder.set_color(png::ColorType::Rgb);
-    // Four times faster than the default: a fit of half a second must not wait for its pictures.
+    // Four times faster than the default: a fit that takes half a second should not wait for its pictures.
     encoder.set_compression(png::Compression::Fast);
     let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&colours));
     written.map_err(|error| fault(error.to_string()))?;
     Ok(file)
 }
 
-/// A heat map alone, a pixel a cell.
+/// A heat map alone, one pixel per cell.
 pub fn encode_raster(columns: usize, colours: &[[u8; 4]]) -> std::io::Result<Vec<u8>> {
     let mut file = Vec::new();
     let rows = colours.len().checked_div(columns).unwrap_or(0);
@@ -78,7 +78,7 @@ fn paint_mark(ground: &mut Pixmap, mark: &Mark) {
         Mark::Dots { centres, radius, ink, opacity } => {
             let paint = colour(*ink, *opacity);
             for &(x, y) in centres {
-                // One by one, so that dots over dots grow darker.
+                // One at a time, so that overlapping dots grow darker.
                 if let Some(dot) = PathBuilder::from_circle(x as f32, y as f32, *radius as f32) {
                     ground.fill_path(&dot, &paint, FillRule::Winding, zoom, None);
                 }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_has_twice_its_size_in_pixels_and_its_colours() {
+    fn a_picture_has_twice_its_size_in_pixels_and_the_right_colours() {
         let mut scene = Scene::new(20.0, 10.0, "dot");
         scene.rect((0.0, 0.0), (10.0, 10.0), Ink::series(0), 1.0);
         scene.line(vec![(3.0, 3.0), (3.0, 3.0)], Ink::TEXT, 1.0);

@@ -1,7 +1,8 @@
-//! Writes a scene as SVG: inside the page, where colours are the page's variables, or as a file of its own.
+//! Writes a scene as SVG: inside the page, where colours are variables of the page, or as a separate file.
 //!
-//! Colours are classes, not attributes: `f-NAME` fills and `k-NAME` strokes. So the same markup follows the page's light
-//! or dark ground, and a file of its own carries both and still shows the light one in programs that know no media query.
+//! Colours are classes, not attributes: `f-NAME` fills and `k-NAME` strokes. So the same markup follows the light
+//! or dark theme of the page, and a separate file carries both and shows the light one in programs without media
+//! queries.
 
 use std::fmt::Write;
 
@@ -18,7 +19,7 @@ pub fn inline_under(scene: &Scene, over: &str) -> String {
     element(scene, "", "", over)
 }
 
-/// A whole file.
+/// A separate file.
 pub fn file(scene: &Scene) -> String {
     let rules = |pick: fn(&super::Tone) -> [u8; 3]| -> String {
         let rule = |tone| {
@@ -78,7 +79,7 @@ fn push(out: &mut String, mark: &Mark) {
         }
         Mark::Area { .. } | Mark::Dots { .. } => {}
         Mark::Raster { corner: (x, y), width, height, columns, colours } => {
-            // A map that cannot be encoded has no pixel to show.
+            // A heat map that cannot be encoded is empty.
             let Ok(file) = png::encode_raster(*columns, colours) else { return };
             let [x, y, width, height] = [*x, *y, *width, *height].map(pixels);
             *out += &format!(
@@ -122,7 +123,7 @@ fn faint(opacity: f64) -> String {
     if opacity < 1.0 { format!(" fill-opacity=\"{}\"", (opacity * 100.0).round() / 100.0) } else { String::new() }
 }
 
-/// A tenth of a pixel is finer than the eye, and keeps the page small.
+/// Rounds to a tenth of a pixel, which is finer than the eye can see and keeps the page small.
 fn pixels(x: f64) -> f64 {
     let rounded = (x.clamp(-1e6, 1e6) * 10.0).round() / 10.0;
     if rounded == 0.0 { 0.0 } else { rounded }

@@ -1,6 +1,6 @@
-//! How wide a text is, and its outline: from the font that travels inside the binary.
+//! Width and outline of a text, from the built-in font.
 //!
-//! The page uses the reader's own font, which may be somewhat wider, so layout reckons with [`width`], not with [`advance`].
+//! The page uses the reader's own font, which may be somewhat wider, so layout uses [`width`], not [`advance`].
 
 use std::sync::OnceLock;
 
@@ -19,12 +19,12 @@ fn font(bold: bool) -> Option<&'static FontRef<'static>> {
     }
 }
 
-/// Room to keep for a text on one line, whatever sans-serif font it is written in.
+/// Width to reserve for a text on one line, in any sans-serif font.
 pub fn width(text: &str, size: f64, bold: bool) -> f64 {
     1.12 * advance(text, size, bold)
 }
 
-/// Width of a text on one line in the font inside the binary.
+/// Width of a text on one line in the built-in font.
 pub fn advance(text: &str, size: f64, bold: bool) -> f64 {
     let Some(font) = font(bold) else { return 0.6 * size * text.chars().count() as f64 };
     let metrics = font.glyph_metrics(Size::new(size as f32), LocationRef::default());
@@ -33,9 +33,9 @@ pub fn advance(text: &str, size: f64, bold: bool) -> f64 {
     text.chars().map(|c| f64::from(one(c))).sum()
 }
 
-/// The text, cut and ended by an ellipsis where it is wider than `room`.
+/// The text, truncated with an ellipsis if it is wider than `room`.
 pub fn fit(text: &str, size: f64, bold: bool, room: f64) -> String {
-    // A name may be a whole book: no line holds more than a few hundred letters.
+    // A name may be arbitrarily long, but no line holds more than a few hundred letters.
     let head: String = text.chars().take(300).collect();
     if head.len() == text.len() && width(&head, size, bold) <= room {
         return head;
@@ -60,7 +60,7 @@ pub fn outline(text: &str, size: f64, bold: bool) -> Option<Path> {
         let id = charmap.map(c).unwrap_or_default();
         if let Some(glyph) = glyphs.get(id) {
             let settings = DrawSettings::unhinted(Size::new(size as f32), LocationRef::default());
-            // A glyph of a damaged font stays blank; ours is whole.
+            // Glyphs without an outline, such as spaces, stay blank.
             let _ = glyph.draw(settings, &mut pen);
         }
         pen.x += metrics.advance_width(id).unwrap_or(0.0);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_have_outlines_and_spaces_none() {
+    fn letters_have_outlines_and_spaces_do_not() {
         assert!(outline("Agµ−σ²", 12.0, false).is_some_and(|path| path.bounds().top() < 0.0));
         assert!(outline("  ", 12.0, true).is_none());
     }

@@ -1,12 +1,13 @@
-//! A smooth density from draws that keeps separate modes apart.
+//! A kernel density estimate from draws that keeps separate modes separate.
 //!
-//! Kernel estimate on a grid, `f(x) = 1/n sum_i N(x; x_i, h_{c(i)}^2)`, where `c(i)` is the component that draw `i` came from and
-//! `h_c = 1.06 s_c n_c^(-1/5)` with `s_c` the spread inside that component. One width for all draws would follow the
-//! distance between the modes and smear them.
+//! Kernel estimate on a grid, `f(x) = 1/n sum_i N(x; x_i, h_{c(i)}^2)`, where `c(i)` is the component that draw `i`
+//! came from and
+//! `h_c = 1.06 s_c n_c^(-1/5)` with `s_c` the spread within that component. A single width for all draws would
+//! follow the distance between the modes and oversmooth them.
 
 /// Points of the grid.
 const GRID: usize = 321;
-/// Draws whose ends say where a density ends.
+/// Number of draws from which on their range tells where a density ends.
 const MANY: usize = 1_000;
 
 /// The marginal of one parameter.
@@ -20,14 +21,14 @@ pub struct MarginalDensity {
     pub modes: Vec<(f64, f64)>,
     /// Quantiles 5%, 50%, 95% of the draws.
     pub quantiles: [f64; 3],
-    /// How deep the deepest valley between two modes is: 0 for one mode, 1 for modes that nothing connects.
+    /// Depth of the deepest valley between two modes: 0 for one mode, 1 for fully separated modes.
     pub valley: f64,
     /// Kernel width by component.
     pub widths: Vec<f64>,
 }
 
 impl MarginalDensity {
-    /// From values and the component of each; none where fewer than two values are finite.
+    /// From values and the component of each; `None` if fewer than two values are finite.
     pub fn new(values: &[f64], component: &[usize]) -> Option<Self> {
         let groups = by_component(values, component);
         let mut sorted = groups.concat();
@@ -42,8 +43,8 @@ impl MarginalDensity {
             return Some(Self::spike(quantiles, widths));
         }
         let mut curve = DensityCurve::new(&groups, &widths, (lo, hi));
-        // Where components overlap their kernels are too narrow for all draws together: widen while that only removes
-        // peaks that are noise.
+        // Where components overlap, their kernels are too narrow for the draws as a whole: widen while that only
+        // removes peaks that are noise.
         for _ in 0..6 {
             if curve.modes.len() == curve.peaks {
                 break;
@@ -78,36 +79,36 @@ impl MarginalDensity {
         self.heights.iter().enumerate().map(move |(i, h)| (lo + (hi - lo) * i as f64 / (GRID - 1) as f64, *h))
     }
 
-    /// How lopsided the middle 90% lie: 0 symmetric, towards 1 with a long tail.
+    /// Skewness of the middle 90%: 0 if symmetric, towards 1 with a long tail.
     pub fn skew(&self) -> f64 {
         let [lo, middle, hi] = self.quantiles;
         if hi > lo { ((hi + lo - 2.0 * middle) / (hi - lo)).abs() } else { 0.0 }
     }
 }
 
-/// What to show: nearly all draws, with room for their kernels.
+/// The range to show: nearly all draws, with room for their kernels.
 fn range(sorted: &[f64], groups: &[Vec<f64>], widths: &[f64]) -> (f64, f64) {
     let typical = groups.iter().zip(widths).map(|(g, w)| g.len() as f64 * w).sum::<f64>() / sorted.len() as f64;
     let (lo, hi) = (quantile(sorted, 0.0025) - 2.5 * typical, quantile(sorted, 0.9975) + 2.5 * typical);
-    // Where many draws stop short of the room for their kernels they stop at a bound.
+    // Where many draws stop short of that room, there is a bound.
     let (lo, hi) = match sorted.len() {
         MANY.. => (lo.max(sorted[0]), hi.min(sorted[sorted.len() - 1])),
         _ => (lo, hi),
     };
-    // A density of positive numbers has no business below zero.
+    // The density of positive numbers must not extend below zero.
     let lo = if sorted[0] >= 0.0 { lo.max(0.0) } else { lo };
     let hi = if sorted[sorted.len() - 1] <= 0.0 { hi.min(0.0) } else { hi };
     (lo, hi)
 }
 
-/// Quantile of sorted values, with straight lines between them.
+/// Quantile of sorted values, linearly interpolated.
 fn quantile(sorted: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;
     let (below, share) = (at.floor() as usize, at.fract());
     sorted[below] + share * (sorted[(below + 1).min(sorted.len() - 1)] - sorted[below])
 }
 
-/// The finite values of each component; the last holds those of all components beyond it.
+/// The finite values of each component; the last group also holds those of all further components.
 fn by_component(values: &[f64], component: &[usize]) -> Vec<Vec<f64>> {
     const MOST: usize = 256;
     let mut groups: Vec<Vec<f64>> = Vec::new();
@@ -122,7 +123,7 @@ fn by_component(values: &[f64], component: &[usize]) -> Vec<Vec<f64>> {
 }
 
 fn kernel_widths(groups: &[Vec<f64>]) -> Vec<f64> {
-    // A single draw has no spread; where there are only such, that of all draws must do.
+    // A single draw has no spread; if every component has only one, use the spread of all draws.
     let known = || groups.iter().filter(|group| group.len() > 1);
     let within = match known().map(Vec::len).sum::<usize>() {
         0 => spread(&groups.concat()),
@@ -130,14 +131,15 @@ fn kernel_widths(groups: &[Vec<f64>]) -> Vec<f64> {
     };
     let width = |group: &Vec<f64>| {
         let n = group.len() as f64;
-        // Few draws say little about their spread: the others help.
+        // The spread of a few draws is uncertain: shrink it towards that of the others.
         let spread = ((n - 1.0).max(0.0) * spread(group) + 2.0 * within) / (n + 1.0).max(2.0);
         1.06 * spread * (n + 2.0).powf(-0.2)
     };
     groups.iter().map(width).collect()
 }
 
-/// The smaller of standard deviation and that of a normal of the same middle half: outliers must not widen it.
+/// The smaller of the standard deviation and that of a normal with the same interquartile range, so that outliers do
+/// not widen it.
 fn spread(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     if values.len() < 2 {
@@ -155,9 +157,9 @@ fn spread(values: &[f64]) -> f64 {
 struct DensityCurve {
     /// Heights on the grid, the largest 1.
     heights: Vec<f64>,
-    /// Peaks that stand out of the noise, as places on the grid.
+    /// Peaks that stand out from the noise, as indices on the grid.
     modes: Vec<usize>,
-    /// Number of all peaks that the eye would see.
+    /// Number of all visible peaks.
     peaks: usize,
 }
 
@@ -183,7 +185,7 @@ impl DensityCurve {
     }
 }
 
-/// Adds `bins`, smoothed by a normal kernel of `width` bins; what would leave the grid is mirrored at its ends.
+/// Adds `bins`, smoothed by a normal kernel of `width` bins; mass beyond the ends of the grid is reflected.
 /// The variance of a sum of kernels is about the sum of their squares.
 pub fn blur(bins: &[f64], width: f64, sum: &mut [f64], mut variance: Option<&mut Vec<f64>>) {
     let width = width.max(0.6);
@@ -194,7 +196,7 @@ pub fn blur(bins: &[f64], width: f64, sum: &mut [f64], mut variance: Option<&mut
         for shift in -(reach as isize)..=reach as isize {
             let at = i as isize + shift;
             let inside = if at < 0 { -at } else { at.min(2 * last - at) } as usize;
-            // At an end itself a kernel meets its own mirror image.
+            // At the end itself a kernel overlaps its own reflection.
             let height = kernel[shift.unsigned_abs()] * if at == 0 || at == last { 2.0 } else { 1.0 };
             sum[inside] += count * height;
             if let Some(variance) = &mut variance {
@@ -204,8 +206,8 @@ pub fn blur(bins: &[f64], width: f64, sum: &mut [f64], mut variance: Option<&mut
     }
 }
 
-/// Peaks that stand out, and the number of all: above the way to any higher one by a fifth of their height and by three
-/// standard errors.
+/// Peaks that stand out, and the number of all peaks. A peak stands out if it rises above the path to any higher one by
+/// a fifth of its height and by three standard errors.
 fn modes(heights: &[f64], errors: &[f64]) -> (Vec<usize>, usize) {
     let is_peak = |i: &usize| {
         let left = if *i == 0 { 0.0 } else { heights[i - 1] };
@@ -214,13 +216,13 @@ fn modes(heights: &[f64], errors: &[f64]) -> (Vec<usize>, usize) {
     };
     let peaks: Vec<usize> = (0..heights.len()).filter(is_peak).collect();
     let stands_out = |i: &usize| heights[*i] - saddle(heights, *i) >= (0.2 * heights[*i]).max(3.0 * errors[*i]);
-    // The highest peak is a mode however few the draws.
+    // The highest peak is a mode even with few draws.
     let highest = peaks.iter().copied().reduce(|a, b| if heights[b] > heights[a] { b } else { a });
     let modes = peaks.iter().copied().filter(|i| stands_out(i) || Some(*i) == highest).collect();
     (modes, peaks.len())
 }
 
-/// Height of the lowest point on the way from a peak to a higher one; 0 for the highest.
+/// Height of the lowest point on the path from a peak to a higher one; 0 for the highest.
 fn saddle(heights: &[f64], peak: usize) -> f64 {
     let way = |side: &mut dyn Iterator<Item = &f64>| {
         let mut lowest = heights[peak];
@@ -243,7 +245,7 @@ fn valley(heights: &[f64], modes: &[usize]) -> f64 {
     modes.windows(2).map(depth).fold(0.0, f64::max)
 }
 
-/// Place of a peak as a share of the grid, by the parabola through three points.
+/// Position of a peak as a fraction of the grid, by the parabola through three points.
 fn peak(heights: &[f64], i: usize) -> f64 {
     let shift = if i == 0 || i + 1 == heights.len() {
         0.0
@@ -258,7 +260,7 @@ fn peak(heights: &[f64], i: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Quantiles of a logistic distribution, which is close to a normal: draws without noise.
+    /// Quantiles of a logistic distribution, which is close to a normal: noise-free draws.
     fn bell(n: usize, mean: f64, sd: f64) -> Vec<f64> {
         (0..n).map(|i| (i as f64 + 0.5) / n as f64).map(|u| mean + sd * (u / (1.0 - u)).ln() / 1.702).collect()
     }
@@ -297,19 +299,19 @@ mod tests {
         let values: Vec<f64> = (0..2000).map(|i| 3.0 + 2.0 * (f64::from(i) + 0.5) / 2000.0).collect();
         let density = MarginalDensity::new(&values, &[]).unwrap();
         assert!(density.range.0 > 2.999 && density.range.1 < 5.001, "{:?}", density.range);
-        // A uniform density is level up to its ends.
+        // A uniform density is flat up to its ends.
         assert!(density.heights.iter().all(|h| *h > 0.9), "{:?}", density.heights);
     }
 
     #[test]
-    fn a_draw_a_component_still_gives_a_curve() {
+    fn one_draw_per_component_still_gives_a_curve() {
         let density = MarginalDensity::new(&bell(20, 0.0, 1.0), &(0..20).collect::<Vec<_>>()).unwrap();
         assert_eq!(density.modes.len(), 1);
         assert!(density.heights[GRID / 3..2 * GRID / 3].iter().all(|h| *h > 0.2));
     }
 
     #[test]
-    fn strange_draws_do_no_harm() {
+    fn degenerate_draws_give_finite_curves() {
         assert_eq!(MarginalDensity::new(&[], &[]), None);
         assert_eq!(MarginalDensity::new(&[1.0, f64::NAN], &[]), None);
         let constant = MarginalDensity::new(&[7.0; 50], &[usize::MAX; 50]).unwrap();

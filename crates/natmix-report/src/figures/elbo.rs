@@ -1,7 +1,7 @@
 //! The ELBO against evaluations, with a band of two standard errors and the number of components below.
 //!
-//! A climb from -100,000 must not flatten the end, where tenths matter. So where the climb is long the axis shows the
-//! distance to the final ELBO: linear within the noise of the end, logarithmic beyond.
+//! A climb from -100,000 must not flatten the end, where tenths matter. So after a long climb the axis shows the
+//! distance to the final ELBO: linear within the final noise, logarithmic beyond.
 
 use natmix::observe::TraceRow;
 
@@ -9,15 +9,15 @@ use crate::figure::axis::{self, Panel, Scale, TICK};
 use crate::figure::{Anchor, Ink, Scene, TextLabel};
 use crate::{ReportedEstimate, number};
 
-/// A climb of more than this many times the noise of the end needs the logarithm.
+/// A climb of more than this many times the final noise needs the logarithmic scale.
 const LONG_CLIMB: f64 = 25.0;
-/// Nobody decides anything on less than a hundredth of a nat.
+/// Differences below a hundredth of a nat do not matter.
 const LEAST_NOISE: f64 = 0.01;
-/// Beyond this, differences are no longer finite; NaN is not below it either.
+/// Beyond this, differences may overflow; NaN is not below it either.
 const HUGE: f64 = 1e200;
 const STRIP: f64 = 34.0;
 
-/// One stretch of the trace, about a pixel wide.
+/// One segment of the trace, about a pixel wide.
 struct ElboStep {
     evals: f64,
     middle: f64,
@@ -26,7 +26,7 @@ struct ElboStep {
     components: f64,
 }
 
-/// The picture; none where no ELBO of the trace is finite.
+/// The picture; `None` if no ELBO of the trace is finite.
 pub fn draw(trace: &[TraceRow], last: ReportedEstimate, width: f64) -> Option<Scene> {
     let rows: Vec<&TraceRow> = trace.iter().filter(|row| row.elbo.abs() < HUGE).collect();
     let end = &rows[rows.len() - rows.len().div_ceil(5)..];
@@ -78,7 +78,7 @@ pub fn draw(trace: &[TraceRow], last: ReportedEstimate, width: f64) -> Option<Sc
     Some(scene)
 }
 
-/// The number of components as a staircase; gives the panel that the x axis belongs to.
+/// The number of components as a step function; returns the panel that the x axis belongs to.
 fn draw_strip(scene: &mut Scene, panel: &Panel, steps: &[ElboStep]) -> Panel {
     let most = steps.iter().map(|s| s.components).fold(1.0, f64::max);
     let top = panel.bottom + 12.0;
@@ -101,7 +101,7 @@ fn draw_strip(scene: &mut Scene, panel: &Panel, steps: &[ElboStep]) -> Panel {
     strip
 }
 
-/// At most `most` stretches: the median of each, and the band that covers all of it. Values are distances to `level`.
+/// At most `most` segments: the median of each, and the band that covers all of it. Values are distances to `level`.
 fn shorten(rows: &[&TraceRow], level: f64, most: usize) -> Vec<ElboStep> {
     let stretch = |rows: &[&TraceRow]| {
         let last = rows[rows.len() - 1];
@@ -117,7 +117,7 @@ fn shorten(rows: &[&TraceRow], level: f64, most: usize) -> Vec<ElboStep> {
     rows.chunks(rows.len().div_ceil(most.max(2)).max(1)).map(stretch).collect()
 }
 
-/// A standard error that is not known adds nothing to the band.
+/// An unknown standard error adds nothing to the band.
 fn tidy(se: f64) -> f64 {
     if se.is_finite() { se.clamp(0.0, HUGE) } else { 0.0 }
 }

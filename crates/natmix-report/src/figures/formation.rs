@@ -1,7 +1,7 @@
-//! How a mixture formed: the finished density in the background, and for each moment what lies on it.
+//! How a mixture formed: the final density in the background, and the components at each moment on top.
 //!
-//! What lies on it is given on a square of [`SIDE`] units, whatever the size of the picture: the same numbers serve a wide
-//! and a narrow one, and the page's script only has to put them into attributes.
+//! Components are given in units of a square of side [`SIDE`], whatever the size of the picture: the same numbers serve
+//! the wide and the narrow picture, and the page's script only has to put them into attributes.
 
 use super::joint::level;
 use crate::figure::axis::{self, Panel, Scale, TICK, Tick};
@@ -11,23 +11,24 @@ use crate::formation::{Formation, Moment};
 
 /// Units along each side of the square.
 pub const SIDE: f64 = 1000.0;
-/// Points a side of the grid for contours, and of a curve.
+/// Points per side of the grid for contours, and points of a curve.
 const GRID: usize = 140;
 const CURVE: usize = 241;
-/// Standard deviations of a component that the picture makes room for.
+/// Standard deviations around a component's mean that the picture includes.
 const ROOM: f64 = 2.6;
-/// Opacity of a lone ellipse.
+/// Opacity of a single ellipse.
 const FILL: f64 = 0.36;
-/// Share of the weight that may lie outside of the picture at each end.
+/// Share of the weight that may lie outside the picture at each end.
 const OUTSIDE: f64 = 0.005;
-/// Most that earlier moments widen it at each end, as a share of what the last one needs.
+/// Most that earlier moments may widen the picture at each end, as a share of what the last one needs.
 const MOST_WIDER: f64 = 0.6;
 
-/// What lies on the picture at one moment, heavier components last.
+/// The components at one moment, heavier ones last.
 pub enum Marks {
-    /// One standard deviation of each component: centre, half axes, degrees of turn, strength. And the ink to fill them with.
+    /// One-standard-deviation ellipses: centre, semi-axes, rotation in degrees, opacity. And the opacity to fill them
+    /// with.
     Ellipses(Vec<[f64; 6]>, f64),
-    /// Each component as a bell: centre, standard deviation, height, strength. And the curve of all together.
+    /// Bell curves: centre, standard deviation, height, opacity. And the curve of the whole mixture.
     Bells(Vec<[f64; 4]>, String),
 }
 
@@ -40,22 +41,22 @@ pub struct FormationPicture {
 }
 
 /// The scales that all moments share.
-pub struct Stage<'a> {
+pub struct FormationScales<'a> {
     formation: &'a Formation,
     last: &'a Moment,
     x: Scale,
     y: Scale,
 }
 
-impl<'a> Stage<'a> {
-    /// None where there is nothing to show.
+impl<'a> FormationScales<'a> {
+    /// `None` if there is nothing to show.
     pub fn new(formation: &'a Formation) -> Option<Self> {
         let last = formation.moments.last().filter(|last| !last.weights.is_empty())?;
         let x = range(formation, last, 0)?;
         let y = match formation.names.len() {
             1 => {
                 let peak = |moment: &Moment| grid(&x, CURVE).map(|at| density(moment, at)).fold(0.0, f64::max);
-                // A narrow start must not flatten the end.
+                // A narrow start must not flatten the final density.
                 let highest = formation.moments.iter().map(peak).fold(0.0, f64::max).min(1.5 * peak(last));
                 Scale::linear(0.0, 1.08 * highest)
             }
@@ -64,12 +65,12 @@ impl<'a> Stage<'a> {
         Some(Self { formation, last, x, y })
     }
 
-    /// What lies on the picture at a moment.
+    /// The components at a moment.
     pub fn marks(&self, moment: &Moment) -> Marks {
         let heaviest = moment.weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let mut order: Vec<usize> = (0..moment.weights.len()).collect();
         order.sort_by(|&a, &b| moment.weights[a].total_cmp(&moment.weights[b]));
-        // The eye takes half the ink for much less than half.
+        // Half the opacity looks like much less than half.
         let strength = |k: usize| 0.12 + 0.88 * (moment.weights[k] / heaviest).sqrt();
         let span = |scale: &Scale| SIDE / (scale.hi - scale.lo);
         let (sx, sy) = (span(&self.x), span(&self.y));
@@ -90,7 +91,7 @@ impl<'a> Stage<'a> {
         }
         let ellipse = |k: usize| {
             let (mean, covariance) = (&moment.means[k], &moment.covariances[k]);
-            // On the square y runs downwards.
+            // In the square y points downwards.
             let (xx, xy, yy) = (covariance[0][0] * sx * sx, -covariance[0][1] * sx * sy, covariance[1][1] * sy * sy);
             let (middle, half) = (0.5 * (xx + yy), 0.5 * (xx - yy));
             let reach = half.hypot(xy);
@@ -104,14 +105,14 @@ impl<'a> Stage<'a> {
         Marks::Ellipses(ellipses, ink)
     }
 
-    /// The picture without any moment on it.
+    /// The background picture without components.
     pub fn draw(&self, width: f64) -> FormationPicture {
         let names = &self.formation.names;
         let flat = names.len() == 1;
         let height = if width > 500.0 { 430.0 } else { 320.0 };
         let title = match &names[..] {
-            [x, y] => format!("How the components came to lie in {x} and {y}"),
-            _ => format!("How the density of {} came about", names[0]),
+            [x, y] => format!("How the components moved in {x} and {y}"),
+            _ => format!("How the density of {} formed", names[0]),
         };
         let mut scene = Scene::new(width, height, title);
         let y_ticks = if flat { Vec::new() } else { axis::ticks(&self.y, if height > 400.0 { 6 } else { 4 }) };
@@ -139,7 +140,7 @@ impl<'a> Stage<'a> {
         FormationPicture { scene, panel }
     }
 
-    /// The finished density: the regions that hold half and nine tenths of it, or its curve.
+    /// The final density: the regions that hold 50% and 90% of it, or its curve.
     fn background(&self, scene: &mut Scene, panel: &Panel) {
         if self.formation.names.len() == 1 {
             let mut shape: Vec<_> = grid(&self.x, CURVE).map(|at| panel.at((at, density(self.last, at)))).collect();
@@ -166,7 +167,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// How strongly to fill ellipses: the less the more of them lie over each other, so that they stay apart to the eye.
+/// Fill opacity of ellipses: lower where many overlap, so that they can still be distinguished.
 fn ink(ellipses: &[[f64; 6]]) -> f64 {
     let covers = |[x, y, a, b, turn, _]: &[f64; 6], other: &[f64; 6]| {
         let ((sin, cos), (dx, dy)) = (turn.to_radians().sin_cos(), (other[0] - x, other[1] - y));
@@ -181,7 +182,7 @@ fn ink(ellipses: &[[f64; 6]]) -> f64 {
     tidy(FILL * deep.powf(-0.9))
 }
 
-/// What a coordinate must show: the last moment, and as much of the way there as leaves that readable.
+/// The range of a coordinate: the last moment, and as much of the earlier ones as leaves it readable.
 fn range(formation: &Formation, last: &Moment, coordinate: usize) -> Option<Scale> {
     let sd = |k: usize| last.covariances[k][coordinate][coordinate].max(0.0).sqrt();
     let edges = |sign: f64| {
@@ -255,7 +256,8 @@ impl Normal {
     }
 }
 
-/// Finer than the eye, and it keeps the page small; never a number that JSON or SVG cannot hold.
+/// Rounds more finely than the eye can see, to keep the page small; never returns a number that JSON or SVG cannot
+/// hold.
 fn tidy(x: f64) -> f64 {
     let rounded = if x.is_nan() { 0.0 } else { (x.clamp(-1e6, 1e6) * 100.0).round() / 100.0 };
     if rounded == 0.0 { 0.0 } else { rounded }

@@ -1,11 +1,11 @@
-//! Which parameters are worth a picture: several modes first, then long tails, then the order they came in.
+//! Ranks parameters for pictures: several modes first, then long tails, then the given order.
 
 use super::density::MarginalDensity;
 use crate::Draws;
 
-/// Parameters looked at: those of a large network are too many to rank, and none is special.
-const MOST_LOOKED_AT: usize = 256;
-/// Draws looked at: more do not change a picture.
+/// Most parameters considered: those of a large network are too many to rank, and none is special.
+const MOST_CONSIDERED: usize = 256;
+/// Most draws considered: more do not change a picture.
 const MOST_DRAWS: usize = 4000;
 /// Skewness that sampling noise does not reach.
 const SKEWED: f64 = 0.2;
@@ -14,7 +14,7 @@ const SKEWED: f64 = 0.2;
 pub struct RankedColumn {
     /// Its name.
     pub name: String,
-    /// Its values, a draw each.
+    /// Its values, one per draw.
     pub values: Vec<f64>,
     /// Its density.
     pub density: MarginalDensity,
@@ -40,13 +40,14 @@ impl Ranked {
             Some(RankedColumn { name: name.clone(), density: MarginalDensity::new(&values, &component)?, values })
         };
         let mut columns: Vec<RankedColumn> =
-            draws.names.iter().enumerate().take(MOST_LOOKED_AT).filter_map(column).collect();
-        // The sort is stable: parameters without anything special keep their order.
+            draws.names.iter().enumerate().take(MOST_CONSIDERED).filter_map(column).collect();
+        // The sort is stable: equally interesting parameters keep their order.
         columns.sort_by(|a, b| interest(&b.density).total_cmp(&interest(&a.density)));
         Self { columns, component }
     }
 
-    /// Up to `most` columns for a pair plot: those with several modes or long tails, then those that move together most.
+    /// Up to `most` columns for a pair plot: those with several modes or long tails, then those that are most
+    /// correlated.
     pub fn for_pairs(&self, most: usize) -> Vec<&RankedColumn> {
         let special = self.columns.iter().filter(|column| interest(&column.density) > 0.0).count().min(most);
         let mut chosen: Vec<usize> = (0..special).collect();
@@ -58,7 +59,7 @@ impl Ranked {
                     if chosen.is_empty() { rest().filter(|k| *k != j).collect() } else { chosen.clone() };
                 others.into_iter().map(|k| dot(&scores[j], &scores[k]).abs()).fold(0.0, f64::max)
             };
-            // The first of equals, so that names keep their order.
+            // The first among equals, so that names keep their order.
             let best = rest().map(|j| (j, strength(j))).reduce(|a, b| if b.1 > a.1 { b } else { a });
             let Some((best, _)) = best else { break };
             chosen.push(best);

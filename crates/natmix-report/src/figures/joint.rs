@@ -1,20 +1,20 @@
 //! The joint density of two parameters, and its contours.
 //!
-//! The kernel of a draw is a product of two normals, as wide as those of both marginals.
+//! The kernel of a draw is a product of two normals with the widths of the two marginals.
 
 use super::density::{MarginalDensity, blur};
 use crate::figure::contour::contour;
 
-/// A joint density of two parameters on a square grid, `SIDE` points a side, x first.
+/// A joint density of two parameters on a square grid, `SIDE` points per side, x first.
 pub struct Joint {
-    /// Heights, row after row of y.
+    /// Heights, in rows of y.
     pub heights: Vec<f64>,
-    /// Levels that enclose half and nine tenths of the mass.
+    /// Levels that enclose 50% and 90% of the mass.
     pub levels: [f64; 2],
 }
 
 impl Joint {
-    /// Points a side.
+    /// Points per side.
     pub const SIDE: usize = 64;
 
     /// From pairs, the component of each, and both marginals, whose ranges and kernel widths it shares.
@@ -47,7 +47,7 @@ impl Joint {
         Self { heights, levels }
     }
 
-    /// The line along which the height is `level`, as short pieces in shares of the square.
+    /// The contour at height `level`, as short segments in fractions of the square.
     pub fn contour(&self, level: f64) -> Vec<[(f64, f64); 2]> {
         contour(&self.heights, Self::SIDE, level)
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_contour_closes_around_the_mass() {
-        // Quantiles of the logistic distribution: draws without noise.
+        // Quantiles of the logistic distribution: noise-free draws.
         let values: Vec<f64> = (0..40).map(|i| (f64::from(i) + 0.5) / 40.0).map(|u| (u / (1.0 - u)).ln()).collect();
         let pairs: Vec<(f64, f64)> = values.iter().flat_map(|x| values.iter().map(move |y| (*x, *y))).collect();
         let [x, y] = [|p: &(f64, f64)| p.0, |p: &(f64, f64)| p.1].map(|f| pairs.iter().map(f).collect::<Vec<f64>>());

@@ -1,4 +1,4 @@
-//! The density of single parameters: a small picture each, the 90% interval shaded, modes marked with their value.
+//! Densities of single parameters: one small picture each, the 90% interval shaded, modes marked with their values.
 
 use super::interest::RankedColumn;
 use crate::figure::axis::{self, Panel, Scale, TICK};
@@ -29,7 +29,7 @@ pub fn draw(column: &RankedColumn, width: f64) -> Scene {
     scene
 }
 
-/// The curve itself, filled, the middle 90% stronger.
+/// The curve, filled, with the middle 90% darker.
 pub fn curve(scene: &mut Scene, panel: &Panel, column: &RankedColumn) {
     let density = &column.density;
     let points: Vec<_> = density.curve().map(|p| panel.at(p)).collect();
@@ -47,7 +47,7 @@ pub fn curve(scene: &mut Scene, panel: &Panel, column: &RankedColumn) {
     scene.line(points, Ink::series(0), 1.6);
 }
 
-/// A tick and a value above each mode; where two values would touch, only the higher mode keeps its own.
+/// A tick and a value above each mode; where two values would overlap, only the higher mode keeps its label.
 fn mark_modes(scene: &mut Scene, panel: &Panel, column: &RankedColumn) {
     let mut modes = column.density.modes.clone();
     modes.sort_by(|a, b| b.1.total_cmp(&a.1));

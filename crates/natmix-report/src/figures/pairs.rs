@@ -6,12 +6,12 @@ use super::{colour, marginals};
 use crate::figure::axis::{self, Panel, Scale, TICK, Tick};
 use crate::figure::{Anchor, Ink, Point, Scene, TextLabel, text};
 
-/// Parameters shown.
+/// Most parameters shown.
 const MOST: usize = 4;
-/// Dots a panel: more only make the page heavy.
+/// Most dots per panel: more only make the page larger.
 const MOST_DOTS: usize = 400;
 
-/// The picture; none with fewer than two parameters.
+/// The picture; `None` with fewer than two parameters.
 pub fn draw(ranked: &Ranked, components: usize, width: f64) -> Option<Scene> {
     let chosen = ranked.for_pairs(MOST);
     if chosen.len() < 2 {
@@ -90,7 +90,7 @@ fn dots(
     }
 }
 
-/// The smallest regions that hold half and nine tenths of the draws.
+/// The smallest regions that hold 50% and 90% of the draws.
 fn contours(scene: &mut Scene, panel: &Panel, (x, y): (&RankedColumn, &RankedColumn), ranked: &Ranked) {
     let pairs: Vec<(f64, f64)> = x.values.iter().copied().zip(y.values.iter().copied()).collect();
     let joint = Joint::new(&pairs, &ranked.component, &x.density, &y.density);
@@ -110,7 +110,7 @@ fn frame(scene: &mut Scene, panel: &Panel) {
 
 fn name_x(scene: &mut Scene, panel: &Panel, column: &RankedColumn) {
     let room = panel.right - panel.left;
-    // A label that reaches over the edge would touch that of the next panel.
+    // A label that extends beyond the edge would overlap that of the next panel.
     let inside = |tick: &Tick| {
         let (x, half) = (panel.px(tick.at), 0.5 * text::width(&tick.label, TICK, false));
         x - half >= panel.left - 4.0 && x + half <= panel.right + 4.0

@@ -1,4 +1,4 @@
-//! How good the predictions are: calibration, ROC curve and residuals, on training and test rows.
+//! Quality of the predictions: calibration, ROC curve and residuals, on training and test rows.
 
 use crate::figure::axis::{self, Panel, Scale};
 use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
@@ -6,17 +6,18 @@ use crate::{Report, Scores, number};
 
 const WIDTH: f64 = 400.0;
 
-/// Training and test rows where they are, with name and colour.
+/// Scores on training and test rows, where present, with name and colour.
 fn sets(report: &Report) -> impl Iterator<Item = (&'static str, &Scores, Ink)> {
     let train = report.train.as_ref().map(|scores| ("train", scores, Ink::series(0)));
     let test = report.test.as_ref().map(|scores| ("test", scores, Ink::series(1)));
     train.into_iter().chain(test)
 }
 
-/// Predicted against observed shares with two standard errors.
+/// Observed against predicted frequencies with two standard errors.
 pub fn calibration(report: &Report) -> Option<Scene> {
     let sets: Vec<_> = sets(report).filter(|set| !set.1.calibration.is_empty()).collect();
-    let (mut scene, panel) = square("Observed against predicted share", "predicted probability", "observed share");
+    let (mut scene, panel) =
+        square("Observed against predicted frequency", "predicted probability", "observed frequency");
     let entries: Vec<_> = sets.iter().map(|set| (set.0.to_owned(), set.2)).collect();
     for (_, scores, ink) in &sets {
         let bins: Vec<_> = scores.calibration.iter().filter(|bin| bin.0.is_finite() && bin.1.is_finite()).collect();
@@ -24,7 +25,7 @@ pub fn calibration(report: &Report) -> Option<Scene> {
         let line: Vec<_> = bins.iter().map(|bin| panel.at((bin.0, bin.1))).collect();
         scene.line(line, *ink, 1.3);
         for &&(predicted, observed, rows) in &bins {
-            // With one added success and failure the error of a bin without either is not zero.
+            // One added success and one added failure keep the error of an all-or-nothing bin above zero.
             let n = rows as f64;
             let share = (observed.clamp(0.0, 1.0) * n + 1.0) / (n + 2.0);
             let error = 2.0 * (share * (1.0 - share) / (n + 2.0)).sqrt();
@@ -81,7 +82,7 @@ pub fn residuals(report: &Report) -> Option<Scene> {
     (!sets.is_empty()).then_some(scene)
 }
 
-/// A square from 0 to 1 each way with its diagonal.
+/// A square from 0 to 1 in both directions with its diagonal.
 fn square(title: &str, x_name: &str, y_name: &str) -> (Scene, Panel) {
     let mut scene = Scene::new(WIDTH, 402.0, title);
     let unit = Scale::linear(0.0, 1.0);
@@ -101,7 +102,7 @@ fn name_axes(scene: &mut Scene, panel: &Panel, x_name: &str, y_name: &str) {
     scene.text(y.upright().anchored(Anchor::Middle));
 }
 
-/// Names of the sets in the lower right corner, where neither curve goes.
+/// Names of the sets in the lower right corner, which the curves leave free.
 fn legend(scene: &mut Scene, panel: &Panel, entries: &[(String, Ink)]) {
     let widest = entries.iter().map(|entry| text::width(&entry.0, 12.0, false)).fold(0.0, f64::max);
     let x = panel.right - widest - 12.0;

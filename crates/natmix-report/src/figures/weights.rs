@@ -1,16 +1,16 @@
-//! The weights of the components as bars, largest first, the many small ones folded into one.
+//! The weights of the components as bars, largest first, with the small ones combined into one bar.
 
 use super::colour;
 use crate::figure::axis::TICK;
 use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
 use crate::{ComponentSummary, number};
 
-/// Bars shown.
+/// Most bars shown.
 const MOST: usize = 10;
-/// A weight below this is folded, where several are.
+/// Weights below this are combined if there are several.
 const SMALL: f64 = 0.005;
 
-/// The picture; none for a single component, whose weight is no news.
+/// The picture; `None` for a single component, whose weight is always 1.
 pub fn draw(components: &[ComponentSummary], width: f64) -> Option<Scene> {
     let mut sorted: Vec<(usize, f64)> =
         components.iter().map(|c| c.weight).enumerate().filter(|w| w.1.is_finite()).collect();
@@ -19,7 +19,7 @@ pub fn draw(components: &[ComponentSummary], width: f64) -> Option<Scene> {
     }
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
     let large = sorted.iter().filter(|w| w.1 >= SMALL).count().max(1);
-    // One bar for a single small weight says more than a fold.
+    // A single small weight keeps its own bar.
     let shown = if sorted.len() <= MOST && sorted.len() - large < 2 { sorted.len() } else { large.min(MOST - 1) };
     let (kept, folded) = sorted.split_at(shown);
 

@@ -1,18 +1,18 @@
-//! What is shown is the mixture itself: checked against draws; and what a file may hold.
+//! The moments describe the mixture, checked against draws; damaged files are refused.
 
 use super::*;
 use natmix::Scratch;
 use natmix::family::Covariances;
 use natmix::target::{EvalOut, Points, Rows, TargetError};
 
-/// A target whose parameters are what a test wants of its coordinates.
-struct Named {
+/// A target whose parameters are a given function of its coordinates.
+struct NamedTarget {
     dim: usize,
     names: &'static [&'static str],
     map: fn(&[f64], &mut [f64]),
 }
 
-impl Target for Named {
+impl Target for NamedTarget {
     fn dim(&self) -> usize {
         self.dim
     }
@@ -27,8 +27,8 @@ impl Target for Named {
     }
 }
 
-/// Coefficients of standardised columns on the user's own scale, and a noise that is fitted by its logarithm.
-const REGRESSION: Named = Named {
+/// Coefficients of standardised columns on the user's own scale, and a noise that is fitted on the log scale.
+const REGRESSION: NamedTarget = NamedTarget {
     dim: 3,
     names: &["intercept", "slope", "noise"],
     map: |z, out| out.copy_from_slice(&[z[0] - 4.0 * z[1], 0.5 * z[1] + 1.0, z[2].exp()]),
@@ -52,10 +52,10 @@ fn iterations(formation: &Formation) -> Vec<u64> {
 }
 
 #[test]
-fn moments_are_those_of_the_parameters() {
+fn moments_match_draws_of_the_parameters() {
     let q = mixture(0.0);
     let formation = Formation::new(&REGRESSION, &[], &frame(1, q.clone()), None, 10);
-    // The noise is no affine function of its logarithm.
+    // The noise is not an affine function of its logarithm.
     assert_eq!((&formation.names[..], formation.fitted_scale), (&["intercept".into(), "slope".into()][..], false));
     // Mean and covariance of the mixture, from its moments and from draws.
     let moment = &formation.moments[0];
@@ -64,26 +64,26 @@ fn moments_are_those_of_the_parameters() {
     for i in 0..2 {
         let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / n as f64;
         let drawn = mean(&mut draws.iter().map(|x| x[i]));
-        let told: f64 = moment.weights.iter().zip(&moment.means).map(|(w, m)| w * m[i]).sum();
+        let reported: f64 = moment.weights.iter().zip(&moment.means).map(|(w, m)| w * m[i]).sum();
         let square = mean(&mut draws.iter().map(|x| x[i] * x[i]));
         let error = ((square - drawn * drawn) / n as f64).sqrt();
-        assert!((drawn - told).abs() < 5.0 * error, "{i}: {drawn} drawn, {told} told");
+        assert!((drawn - reported).abs() < 5.0 * error, "{i}: {drawn} from draws, {reported} reported");
         for j in 0..2 {
             let drawn = mean(&mut draws.iter().map(|x| x[i] * x[j]));
-            let told: f64 = (0..2)
+            let reported: f64 = (0..2)
                 .map(|k| moment.weights[k] * (moment.covariances[k][i][j] + moment.means[k][i] * moment.means[k][j]))
                 .sum();
             let spread = mean(&mut draws.iter().map(|x| (x[i] * x[j] - drawn).powi(2)));
             let error = (spread / n as f64).sqrt();
-            assert!(error < 0.02 * told.abs(), "too coarse");
-            assert!((drawn - told).abs() < 5.0 * error, "{i} {j}: {drawn} drawn, {told} told");
+            assert!(error < 0.02 * reported.abs(), "too coarse");
+            assert!((drawn - reported).abs() < 5.0 * error, "{i} {j}: {drawn} from draws, {reported} reported");
         }
     }
 }
 
 #[test]
 fn the_coordinates_that_move_most_are_shown() {
-    let plain = Named { dim: 3, names: &["a", "b", "c"], map: |z, out| out.copy_from_slice(z) };
+    let plain = NamedTarget { dim: 3, names: &["a", "b", "c"], map: |z, out| out.copy_from_slice(z) };
     let still = Formation::new(&plain, &[], &frame(2, mixture(0.0)), None, 10);
     assert_eq!(still.names, ["a", "b"]);
     let mut far = mixture(0.0);
@@ -105,7 +105,7 @@ fn the_coordinates_that_move_most_are_shown() {
         |z: &[f64], out: &mut [f64]| out.iter_mut().zip(z).for_each(|(out, z)| *out = z.exp()),
         |z: &[f64], out: &mut [f64]| out.copy_from_slice(&[z[0] * z[1], z[1] * z[2], z[2]]),
     ] {
-        let bent = Named { map, ..plain };
+        let bent = NamedTarget { map, ..plain };
         let formation = Formation::new(&bent, &[], &frame(2, mixture(0.0)), None, 10);
         assert!(formation.fitted_scale);
         assert_eq!(formation.moments[0].means[0], still.moments[0].means[0]);
@@ -113,7 +113,7 @@ fn the_coordinates_that_move_most_are_shown() {
 }
 
 #[test]
-fn moments_are_few_and_spread_and_go_on_from_earlier_ones() {
+fn moments_are_thinned_evenly_and_continue_earlier_ones() {
     let frames: Vec<Frame> = (0..60).map(|i| frame(1 + i, mixture(0.0))).collect();
     let formation = Formation::new(&REGRESSION, &frames, &frame(60, mixture(1.0)), None, 7);
     assert_eq!(iterations(&formation), [1, 11, 21, 30, 40, 50, 60]);
@@ -122,14 +122,14 @@ fn moments_are_few_and_spread_and_go_on_from_earlier_ones() {
     let later: Vec<Frame> = (61..=120).map(|i| frame(i, mixture(0.0))).collect();
     let all = Formation::new(&REGRESSION, &later, &frame(120, mixture(0.0)), Some(formation.clone()), 7);
     assert_eq!(iterations(&all), [1, 21, 40, 60, 80, 100, 120]);
-    // Of coordinates that are not there any more nothing is kept.
+    // Moments in other coordinates are discarded.
     let other = Formation { names: vec!["x".into(), "y".into()], ..formation };
     let fresh = Formation::new(&REGRESSION, &later, &frame(120, mixture(0.0)), Some(other), 500);
     assert_eq!((fresh.moments[0].iteration, fresh.moments.len()), (61, 60));
 }
 
 #[test]
-fn a_file_comes_back_and_a_damaged_one_is_refused() {
+fn a_file_is_read_back_and_a_damaged_one_is_refused() {
     let formation = Formation::new(&REGRESSION, &[frame(1, mixture(2.0))], &frame(2, mixture(0.0)), None, 10);
     let text = serde_json::to_string(&formation).unwrap();
     assert_eq!(Formation::read(&text, "frames.json").unwrap(), formation);
@@ -148,5 +148,5 @@ fn a_file_comes_back_and_a_damaged_one_is_refused() {
         assert!(error.to_string().starts_with("frames.json: is damaged"), "{error}");
     }
     let error = Formation::read("{}", "frames.json").unwrap_err();
-    assert!(error.to_string().contains("is not a film of natmix"), "{error}");
+    assert!(error.to_string().contains("was not written by natmix"), "{error}");
 }

@@ -1,18 +1,19 @@
-//! Which coordinates a film shows, and a mixture seen in them.
+//! Which coordinates are shown, and the mixture projected onto them.
 //!
 //! A parameter on the user's own scale can be shown if it is an affine function of the coordinates that were fitted, as
-//! the coefficients of a regression are: Gaussians then stay Gaussians. Where too few are, the fitted coordinates are shown.
+//! the coefficients of a regression are: Gaussians then stay Gaussians. Where there are too few of these, the fitted
+//! coordinates are shown.
 
 use super::Moment;
 use natmix::family::{Gaussian, Mixture};
 use natmix::observe::Frame;
 use natmix::target::Target;
 
-/// Parameters looked at: those of a large model are too many to rank.
-const MOST_LOOKED_AT: usize = 256;
-/// Dimensions up to which it is tried out how parameters depend on coordinates.
+/// Most parameters considered: those of a large model are too many to rank.
+const MOST_CONSIDERED: usize = 256;
+/// Most dimensions in which the dependence of parameters on coordinates is probed.
 const MOST_PROBED: usize = 1_000;
-/// Relative error of an affine function.
+/// Relative rounding error allowed for an affine function.
 const ROUNDING: f64 = 1e-9;
 
 /// An affine function of the fitted coordinates.
@@ -24,7 +25,7 @@ struct Line {
     terms: Vec<(usize, f64)>,
 }
 
-/// One or two coordinates that are shown.
+/// The one or two coordinates shown.
 pub struct FormationView {
     pub names: Vec<String>,
     pub fitted_scale: bool,
@@ -32,8 +33,8 @@ pub struct FormationView {
 }
 
 impl FormationView {
-    /// The coordinates named, if there are such; else those in which the components lay furthest apart and went furthest,
-    /// over all `mixtures`, in units of the last one's standard deviation.
+    /// The named coordinates, if they exist; otherwise those in which the components were furthest apart and moved
+    /// furthest over all `mixtures`, in units of the last mixture's standard deviation.
     pub fn choose(target: &dyn Target, mixtures: &[&Mixture], named: Option<&[String]>) -> Self {
         let Some(last) = mixtures.last() else {
             return Self { names: Vec::new(), fitted_scale: true, lines: Vec::new() };
@@ -50,7 +51,7 @@ impl FormationView {
             let sds: Vec<Vec<f64>> = last.components().iter().map(Gaussian::sd).collect();
             let motion = |line: &Line| line.motion(mixtures, last, &sds);
             let mut order: Vec<(usize, f64)> = lines.iter().map(motion).enumerate().collect();
-            // The sort is stable: of equals the first.
+            // The sort is stable: the first among equals wins.
             order.sort_by(|a, b| b.1.total_cmp(&a.1));
             order.truncate(wanted);
             order.sort_by_key(|(i, _)| *i);
@@ -83,7 +84,7 @@ impl Line {
         self.constant + self.terms.iter().map(|(j, factor)| factor * z[*j]).sum::<f64>()
     }
 
-    /// Mean squared distance of the components from where the last mixture ends, over its variance.
+    /// Mean squared distance of the components from the mean of the last mixture, divided by its variance.
     fn motion(&self, mixtures: &[&Mixture], last: &Mixture, sds: &[Vec<f64>]) -> f64 {
         let scatter = |q: &Mixture, centre: f64| -> f64 {
             let squares = q.components().iter().map(|c| (self.at(c.mean()) - centre).powi(2));
@@ -99,7 +100,7 @@ impl Line {
     }
 }
 
-/// Covariance of two such functions under a component of dimension `d` with covariance `own`, whole or its diagonal.
+/// Covariance of two such functions under a component of dimension `d` with covariance `own`, full or diagonal.
 fn covariance(a: &Line, b: &Line, own: &[f64], d: usize) -> f64 {
     let entry = |i: usize, j: usize| match own.len() > d {
         true => own[i * d + j],
@@ -116,11 +117,11 @@ fn covariance(a: &Line, b: &Line, own: &[f64], d: usize) -> f64 {
 /// The coordinates themselves, under the names of the parameters where there is one for each.
 fn fitted(parameters: &[String], dim: usize) -> Vec<Line> {
     let name = |j: usize| if parameters.len() == dim { parameters[j].clone() } else { format!("z{j}") };
-    (0..dim.min(MOST_LOOKED_AT)).map(|j| Line { name: name(j), constant: 0.0, terms: vec![(j, 1.0)] }).collect()
+    (0..dim.min(MOST_CONSIDERED)).map(|j| Line { name: name(j), constant: 0.0, terms: vec![(j, 1.0)] }).collect()
 }
 
-/// The parameters that are affine functions of the coordinates, as far as the neighbourhood of `q` shows; none where there
-/// are too many coordinates to try each.
+/// The parameters that are affine functions of the coordinates near `q`; `None` if there are too many coordinates to
+/// probe.
 fn own_scale(target: &dyn Target, parameters: &[String], q: &Mixture) -> Option<Vec<Line>> {
     let (d, p) = (q.dim(), parameters.len());
     let at = |z: &[f64]| {
@@ -142,7 +143,7 @@ fn own_scale(target: &dyn Target, parameters: &[String], q: &Mixture) -> Option<
     if d > MOST_PROBED {
         return None;
     }
-    let looked_at = p.min(MOST_LOOKED_AT);
+    let looked_at = p.min(MOST_CONSIDERED);
     let mut terms = vec![Vec::new(); looked_at];
     let mut sums = base.clone();
     let mut affine = vec![true; looked_at];
@@ -156,7 +157,7 @@ fn own_scale(target: &dyn Target, parameters: &[String], q: &Mixture) -> Option<
         for i in 0..looked_at {
             let size = up[i].abs() + down[i].abs() + base[i].abs();
             let change = 0.5 * (up[i] - down[i]);
-            // What is not finite is no affine function either.
+            // Non-finite values are not affine either.
             affine[i] &= (up[i] + down[i] - 2.0 * base[i]).abs() <= ROUNDING * size;
             if change.abs() > ROUNDING * ROUNDING * size {
                 terms[i].push((j, change / reach[j]));
@@ -165,7 +166,7 @@ fn own_scale(target: &dyn Target, parameters: &[String], q: &Mixture) -> Option<
         }
     }
     let lines = terms.into_iter().enumerate().filter_map(|(i, terms)| {
-        // Two coordinates together must do what each does alone.
+        // The effect of two coordinates must be the sum of their single effects.
         let together = (sums[i] - all[i]).abs() <= ROUNDING * (sums[i].abs() + all[i].abs() + base[i].abs());
         let constant = base[i] - terms.iter().map(|(j, factor): &(usize, f64)| factor * centre[*j]).sum::<f64>();
         (affine[i] && together).then(|| Line { name: parameters[i].clone(), constant, terms })

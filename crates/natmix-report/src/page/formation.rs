@@ -1,8 +1,8 @@
-//! The section on how the mixture formed: a picture with a slider. Without scripts it shows the last moment.
+//! The section on how the mixture formed: a picture with a slider. Without scripts it shows the final mixture.
 
 use crate::figure::svg;
 use crate::figures::NARROW;
-use crate::figures::formation::{FormationPicture, Marks, SIDE, Stage};
+use crate::figures::formation::{FormationPicture, FormationScales, Marks, SIDE};
 use crate::formation::{Formation, Moment};
 use crate::html::escape;
 use crate::number;
@@ -10,17 +10,19 @@ use serde_json::{Value, json};
 
 /// The only script of a page. It is allowed by its digest, so that nothing else can run.
 const SCRIPT: &str = include_str!("formation.js");
-/// `openssl dgst -sha256 -binary formation.js | base64`; the tests in a browser fail where it is wrong.
+/// `openssl dgst -sha256 -binary formation.js | base64`; the browser tests fail if it is wrong.
 const DIGEST: &str = "sha256-H6sJDbclNh+BlOTQ6RXRy/fCI2VD9Reo+6JvMhnYFo0=";
 /// Width of the wide picture.
 const WIDE: f64 = 720.0;
-/// Points of the bell that all components of a density share, and standard deviations that it reaches.
+/// Points of the bell curve shared by all components of a one-dimensional density, and its half-width in standard
+/// deviations.
 const BELL: usize = 61;
 const BELL_REACH: f64 = 3.8;
 
-/// The section, and what the content policy must allow for it; both empty where there is nothing to show.
+/// The section, and what the content security policy must allow for it; both empty if there is nothing to show.
 pub fn section(formation: Option<&Formation>, parameters: usize) -> (String, String) {
-    let Some((formation, stage)) = formation.and_then(|formation| Some((formation, Stage::new(formation)?))) else {
+    let Some((formation, stage)) = formation.and_then(|formation| Some((formation, FormationScales::new(formation)?)))
+    else {
         return Default::default();
     };
     let marks: Vec<Marks> = formation.moments.iter().map(|moment| stage.marks(moment)).collect();
@@ -47,7 +49,7 @@ pub fn section(formation: Option<&Formation>, parameters: usize) -> (String, Str
         .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(value)))
         .collect();
     let most = formation.moments.len() - 1;
-    // A JSON text without names has no bracket that could end the element.
+    // The JSON contains no user text, so nothing in it can close the element.
     let section = format!(
         "<section id=\"formation\" class=\"card whole\"><h2>How the mixture formed</h2><figure>\
          <div class=\"film\"><div>{}{}{}</div><dl class=\"figures plain\">{figures}</dl>\
@@ -66,7 +68,7 @@ pub fn section(formation: Option<&Formation>, parameters: usize) -> (String, Str
 fn readout(moment: &Moment) -> [String; 4] {
     let [iteration, evals, components] =
         [moment.iteration, moment.evals, moment.weights.len() as u64].map(number::count);
-    // Nobody follows more than hundredths of a nat in a film.
+    // Hundredths of a nat are enough in an animation.
     [iteration, evals, number::rounded(moment.elbo, 0.1), components]
 }
 
@@ -74,8 +76,8 @@ fn caption(formation: &Formation, parameters: usize) -> String {
     let scale = if formation.fitted_scale { ", on the scale that was fitted" } else { "" };
     match formation.names.len() {
         1 => format!(
-            "Orange: the density of the mixture, and each component under it, the stronger the more weight. Blue: the \
-             finished density{scale}."
+            "Orange: the density of the mixture, and each component below it, more opaque with more weight. Blue: the final \
+             density{scale}."
         ),
         shown => {
             let which = if shown < parameters {
@@ -88,14 +90,14 @@ fn caption(formation: &Formation, parameters: usize) -> String {
                 String::new()
             };
             format!(
-                "Orange: one and two standard deviations of each component, the stronger the more weight. Blue: the \
-                 regions that hold 50% (thick) and 90% (thin) of the finished mixture.{which}"
+                "Orange: one and two standard deviations of each component, more opaque with more weight. Blue: the \
+                 regions that hold 50% (thick) and 90% (thin) of the final mixture.{which}"
             )
         }
     }
 }
 
-/// What the script draws from.
+/// The numbers that the script draws from.
 fn numbers(marks: &Marks) -> Value {
     match marks {
         Marks::Ellipses(ellipses, ink) => json!({"ellipses": ellipses, "ink": ink}),
@@ -135,7 +137,7 @@ fn elements(marks: &Marks) -> String {
     }
 }
 
-/// The shape that components of a density in one coordinate are copies of.
+/// The bell curve that the components of a one-dimensional density are copies of.
 fn bell(formation: &Formation) -> String {
     if formation.names.len() > 1 {
         return String::new();

@@ -3,9 +3,9 @@
 use crate::html::escape;
 use crate::{Parameter, Report, Scores, number};
 
-/// Rows of the parameter table: a network has thousands, and `report.json` has them all.
+/// Most rows of the parameter table: a network has thousands of parameters, and `report.json` has them all.
 const MOST_ROWS: usize = 200;
-/// Letters of a name that a table shows.
+/// Most letters of a name shown in a table.
 const MOST_LETTERS: usize = 60;
 
 /// Mean, standard deviation and quantiles of every parameter.
@@ -46,7 +46,7 @@ fn name(name: &str) -> String {
     format!("<span title=\"{}\">{}…</span>", escape(&whole), escape(head.trim_end()))
 }
 
-/// A range that shows every interval, zero too; none where one interval would hide the others.
+/// A range that includes every interval and zero; `None` if one interval would hide the others.
 fn common_range(parameters: &[Parameter]) -> Option<(f64, f64)> {
     let finite = || parameters.iter().filter(|p| p.q05.is_finite() && p.q95.is_finite());
     let (lo, hi) = finite().fold((0.0_f64, 0.0_f64), |(lo, hi), p| (lo.min(p.q05), hi.max(p.q95)));
@@ -68,7 +68,7 @@ fn interval(parameter: &Parameter, (lo, hi): (f64, f64)) -> String {
     )
 }
 
-/// One score: how it is called and where it stands.
+/// One score: its label and its value.
 type Score = (&'static str, fn(&Scores) -> Option<f64>);
 
 /// Scores on training and test rows.
@@ -83,7 +83,7 @@ pub fn scores(report: &Report) -> String {
     let all: [Score; 6] = [
         ("Accuracy", |s| s.accuracy),
         ("Area under the ROC curve", |s| s.auroc),
-        ("Negative log likelihood a row", |s| s.nll),
+        ("Negative log likelihood per row", |s| s.nll),
         ("Brier score", |s| s.brier),
         ("Calibration error (15 bins)", |s| s.ece),
         ("Root mean squared error", |s| s.rmse),
@@ -118,11 +118,11 @@ pub fn loo(report: &Report) -> String {
     let of = report.model.rows.map_or(String::new(), |rows| format!(" of {}", number::count(rows as u64)));
     let sentence = match loo.bad_rows {
         0 => {
-            format!("✓ Every row's own k\u{302} is small enough (the largest is {}).", number::fixed(loo.max_k_hat, 2))
+            format!("✓ k\u{302} is small enough for every row (the largest is {}).", number::fixed(loo.max_k_hat, 2))
         }
         bad => format!(
-            "✗ Rows that weigh too much on the fit to be left out by estimate: {}{of} (largest k\u{302} {}). Their part of \
-             the sum is not to be trusted: look at them, or refit without them.",
+            "✗ Rows too influential for importance sampling: {}{of} (largest k\u{302} {}). Their contribution cannot be \
+             trusted: inspect these rows, or refit without them.",
             number::count(bad as u64),
             number::fixed(loo.max_k_hat, 2)
         ),
@@ -131,7 +131,7 @@ pub fn loo(report: &Report) -> String {
         ("Expected log predictive density", number::rounded(loo.elpd, loo.se)),
         ("Standard error", number::significant(loo.se, 2)),
         ("Effective number of parameters", number::significant(loo.p_loo, 3)),
-        ("Rows not to be trusted", number::count(loo.bad_rows as u64) + &of),
+        ("Rows that cannot be trusted", number::count(loo.bad_rows as u64) + &of),
     ];
     let cells: String = figures.iter().map(|(n, v)| format!("<div><dt>{n}</dt><dd>{v}</dd></div>")).collect();
     format!(
@@ -140,7 +140,7 @@ pub fn loo(report: &Report) -> String {
     )
 }
 
-/// Priors and settings, folded away, and what is needed to repeat the run.
+/// Priors and settings, collapsed, and the version and seed needed to repeat the run.
 pub fn settings(report: &Report) -> String {
     let priors: String = report.model.priors.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
     let priors = if priors.is_empty() { priors } else { format!("<h3>Priors</h3><ul>{priors}</ul>") };

@@ -1,4 +1,4 @@
-//! The page holds what it should, needs nothing from outside, and survives whatever a report holds.
+//! The page is complete and self-contained, and copes with any report.
 
 mod samples;
 
@@ -14,7 +14,7 @@ fn page(sample: &Sample) -> String {
     html
 }
 
-/// The page with empty scripts, and what they held.
+/// The page with its scripts emptied, and their contents.
 fn without_scripts(html: &str) -> (String, Vec<&str>) {
     let (mut kept, mut scripts, mut rest) = (String::new(), Vec::new(), html);
     while let Some(at) = rest.find("<script") {
@@ -27,7 +27,7 @@ fn without_scripts(html: &str) -> (String, Vec<&str>) {
     (kept + rest, scripts)
 }
 
-/// Every element closed, every id once, no address, no number that is none, no script but the one that is ours.
+/// Every element closed, every id unique, no URL, no non-finite number, no script but our own.
 fn check(html: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut ids = HashSet::new();
@@ -75,7 +75,7 @@ fn sections(html: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_density_has_no_sections_for_data() {
+fn a_density_has_no_data_sections() {
     let html = page(&three_modes());
     let expected = ["verdict", "figures", "elbo", "weights", "marginals", "pairs", "parameters", "settings"];
     assert_eq!(sections(&html), expected);
@@ -85,7 +85,7 @@ fn a_density_has_no_sections_for_data() {
 }
 
 #[test]
-fn a_regression_has_them_and_one_component_needs_no_weights() {
+fn a_regression_has_data_sections_and_one_component_needs_no_weights() {
     let html = page(&logistic());
     let expected = [
         "verdict",
@@ -119,7 +119,7 @@ fn a_bad_fit_says_so_first_and_hostile_names_stay_text() {
 }
 
 #[test]
-fn how_the_mixture_formed_has_a_section_that_needs_no_script() {
+fn the_formation_section_works_without_a_script() {
     for dim in [1, 2] {
         let mut sample = three_modes();
         let formation = formation(dim, &["<script>alert(1)</script>", "b & c"]);
@@ -127,7 +127,7 @@ fn how_the_mixture_formed_has_a_section_that_needs_no_script() {
         let ids = sections(&html);
         assert!(ids.windows(2).any(|pair| pair == ["weights", "formation"]), "{ids:?}");
         assert!(ids.contains(&"formation-data") && html.contains("How the mixture formed"));
-        // What no script has touched: the last moment, twice, and its figures. The slider waits for a script.
+        // Without a script: the last moment, twice, and its figures; the slider is hidden.
         let marks = if dim == 1 { "<use " } else { "class=\"one-sd\"" };
         let count = html.matches(marks).count() - include_str!("formation.js").matches(marks).count();
         assert_eq!(count, 2 * formation.moments[2].weights.len());
@@ -135,14 +135,14 @@ fn how_the_mixture_formed_has_a_section_that_needs_no_script() {
             assert!(html.contains(text), "{text}");
         }
         assert!(html.contains("alert(1)&lt;/script&gt;") && !html.contains("<script>alert"));
-        // Nothing to show is no section.
+        // No section if there is nothing to show.
         sample.formation = Some(Formation { moments: vec![], ..formation });
         assert!(!sections(&page(&sample)).contains(&"formation"));
     }
 }
 
 #[test]
-fn strange_moments_do_no_harm() {
+fn degenerate_moments_give_a_valid_page() {
     let strange = [f64::MAX, f64::MIN, 0.0, -1.0, 5e-324, f64::NAN];
     for (i, x) in strange.into_iter().enumerate() {
         for dim in [1, 2] {
@@ -159,7 +159,7 @@ fn strange_moments_do_no_harm() {
 }
 
 #[test]
-fn trusted_with_reasons_is_a_case_of_its_own() {
+fn a_trusted_fit_with_reasons_says_to_take_care() {
     let mut sample = three_modes();
     sample.report.verdict.reasons.push("few effective draws: try more components".into());
     assert!(page(&sample).contains("Use this fit with care"));
@@ -172,11 +172,11 @@ fn trusted_with_reasons_is_a_case_of_its_own() {
 fn an_empty_report_still_has_its_verdict() {
     let html = page(&empty());
     assert_eq!(sections(&html), ["verdict", "figures", "settings"]);
-    assert!(html.contains("Nothing was fitted.") && html.contains("error not known"));
+    assert!(html.contains("Nothing was fitted.") && html.contains("error unknown"));
 }
 
 #[test]
-fn numbers_that_are_none_do_no_harm() {
+fn non_finite_numbers_give_a_valid_page() {
     let strange = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 0.0, -0.0, 5e-324];
     for (i, x) in strange.into_iter().enumerate() {
         let y = strange[(i + 3) % strange.len()];
@@ -204,7 +204,7 @@ fn numbers_that_are_none_do_no_harm() {
 }
 
 #[test]
-fn few_draws_one_parameter_and_ragged_draws_do_no_harm() {
+fn few_draws_one_parameter_and_ragged_draws_give_a_valid_page() {
     for draws in [0, 1, 2, 3] {
         for parameters in [1, 2, 3] {
             let mut sample = three_modes();
@@ -222,7 +222,7 @@ fn few_draws_one_parameter_and_ragged_draws_do_no_harm() {
 }
 
 #[test]
-fn many_parameters_stay_a_page_of_bounded_size() {
+fn many_parameters_give_a_page_of_bounded_size() {
     let mut sample = logistic();
     let (dim, count) = (5000, 40);
     sample.draws.names = (0..dim).map(|j| format!("weight {j}")).collect();

@@ -113,15 +113,20 @@ impl History {
         })
     }
 
-    /// Whether the expected gain is below the tolerance beyond the noise: stricter than [`History::converged`], which
-    /// also accepts a gain that is lost in the noise.
-    pub fn at_rest(&self, tolerance: f64) -> bool {
+    /// Whether a run whose evaluations are spent may pass for converged: at a tolerance as much larger as noise may be.
+    pub fn nearly_converged(&self, tolerance: f64) -> bool {
+        self.converged(MAX_NOISE * tolerance)
+    }
+
+    /// Whether expected gain and its error are below the tolerance: stricter than [`History::converged`], which also accepts
+    /// a gain that is lost in the noise.
+    pub fn surely_converged(&self, tolerance: f64) -> bool {
         self.drift().is_some_and(|(drift, se)| GAIN_PER_DRIFT * drift.abs() + se <= tolerance)
     }
 
     /// Whether the latest estimates have stopped rising, as far as a few of them can tell: enough for a stage that another
     /// one follows.
-    pub fn settled(&self, tolerance: f64) -> bool {
+    pub fn stopped_rising(&self, tolerance: f64) -> bool {
         let (early, late) = self.recent.split_at(self.recent.len() / 2);
         let pool = |part: &[(f64, f64)]| Pool::of(part.iter().map(|&(elbo, se)| Bin::of(elbo, se)));
         let (early, late) = (pool(early), pool(late));

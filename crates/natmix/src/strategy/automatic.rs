@@ -2,12 +2,15 @@
 //!
 //! 1. **Search** (`search`): climbs from many starts, until new starts find no new modes. Each mode becomes a component
 //!    with the curvature found there; the start distribution itself is one more.
-//! 2. **Steps**: every iteration draws a few points of each component, lets all points serve all components (`shared`),
+//! 2. **Steps**: every iteration draws a few points from each component, uses all points for all components (`shared`),
 //!    estimates moments by regression (`moments`), and moves every component within a KL bound of its own and the
-//!    weights within theirs. A component that others serve well draws less itself.
-//! 3. **Growth** (`grow`): at rest, components whose residual still varies are split, as far as the budget goes.
+//!    weights within theirs. A component for which the points of others are informative draws fewer itself.
+//! 3. **Growth** (`stages`, `grow`): on convergence, components whose residual still varies are split, as far as the budget
+//!    goes.
 //!
-//! Why so few points: a step is cheap to correct and costly to prepare. Ten points a component and many steps beat
+//! The residual is `b = log p - log q`: constant where the mixture fits.
+//!
+//! Why so few points: a step is cheap to correct and costly to prepare. Ten points per component and many steps beat
 //! hundreds of points and few steps on every target that we tried, because the regression is exact for what is quadratic
 //! and the bounds average over the noise of the rest.
 
@@ -39,18 +42,18 @@ use crate::save::bundle::{Layout, Tensors};
 use crate::target::{CurvatureShape, Target};
 use crate::workspace::ScratchPool;
 use evaluate::LimitedEvaluator;
-use moments::View;
+use moments::ComponentEstimate;
 use rayon::prelude::*;
-use search::{Found, Search, StartFrom};
+use search::{FoundMode, Search, StartFrom};
 use serde_json::Value;
-use shared::Shared;
-use state::{Carried, State};
+use shared::SharedPoints;
+use state::{AutomaticState, StepMemory};
 
 /// Evaluations where neither evaluations nor seconds are limited.
 pub const DEFAULT_EVALS: u64 = 100_000;
 
-/// Points of a component that no other serves.
-fn own_draws(dim: usize, shape: CurvatureShape, tuning: &Tuning) -> usize {
+/// Points that a component draws where the points of others are of no use to it.
+fn unaided_draws(dim: usize, shape: CurvatureShape, tuning: &Tuning) -> usize {
     let draws = match shape {
         CurvatureShape::Full => tuning.draw_base + (tuning.draw_per_dimension * dim as f64) as usize,
         CurvatureShape::Diag => tuning.draw_diagonal,
@@ -78,8 +81,8 @@ fn most_components(config: &Config, settings: &Automatic) -> usize {
     }
 }
 
-/// The `most` heaviest components of `mixture`: a run may end before it has come to choose between the modes.
-fn at_most(mixture: &Mixture, most: usize) -> Mixture {
+/// The `most` heaviest components of `mixture`: a run may end before it has reduced the modes to that number.
+fn heaviest(mixture: &Mixture, most: usize) -> Mixture {
     let weights = mixture.weights();
     let mut order: Vec<usize> = (0..mixture.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
@@ -136,9 +139,9 @@ impl StrategyKind for AutomaticKind<'_> {
 }
 
 /// A state around a first mixture.
-fn first_state(mixture: Mixture, search: SearchSummary, settings: &Automatic) -> State {
-    let draws = own_draws(mixture.dim(), mixture.curvature_shape(), &settings.tuning);
-    State::new(mixture, search, settings.trust_region, draws)
+fn first_state(mixture: Mixture, search: SearchSummary, settings: &Automatic) -> AutomaticState {
+    let draws = unaided_draws(mixture.dim(), mixture.curvature_shape(), &settings.tuning);
+    AutomaticState::new(mixture, search, settings.trust_region, draws)
 }
 
 /// The start distribution as a component.
@@ -152,27 +155,27 @@ fn start_component(config: &Config, dim: usize) -> Result<Gaussian, Error> {
 pub(crate) struct AutomaticStrategy {
     config: Config,
     settings: Automatic,
-    state: State,
+    state: AutomaticState,
     /// Whether modes have been searched for, or need not be.
     searched: bool,
-    work: Work,
+    work: IterationBuffers,
 }
 
 /// Buffers of an iteration.
 #[derive(Debug, Default)]
-struct Work {
+struct IterationBuffers {
     batch: Batch,
-    shared: Shared,
-    views: Vec<View>,
+    shared: SharedPoints,
+    estimates: Vec<ComponentEstimate>,
     steps: Vec<StepInfo>,
     values: Vec<f64>,
     new_weights: Vec<f64>,
 }
 
 impl AutomaticStrategy {
-    fn new(kind: &AutomaticKind<'_>, state: State, searched: bool) -> Self {
+    fn new(kind: &AutomaticKind<'_>, state: AutomaticState, searched: bool) -> Self {
         let (config, settings) = (kind.config.clone(), kind.settings.clone());
-        Self { config, settings, state, searched, work: Work::default() }
+        Self { config, settings, state, searched, work: IterationBuffers::default() }
     }
 
     /// Searches for modes and makes a mixture of them.
@@ -187,7 +190,7 @@ impl AutomaticStrategy {
         let most = most_components(config, &self.settings);
         let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
         let search = Search::run(&mut evaluator, from, config.covariance, tuning)?;
-        let mut modes: Vec<&Found> = search.modes.iter().collect();
+        let mut modes: Vec<&FoundMode> = search.modes.iter().collect();
         modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
         let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
         modes.retain(|mode| mode.log_mass() - heaviest > tuning.search_min_log_mass);
@@ -195,16 +198,16 @@ impl AutomaticStrategy {
         let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
         let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
         let summary = search.summary();
-        if !(summary.log_concave || search.is_parabola(tuning)) || components.is_empty() {
-            // The start itself, in case that narrow peaks lie far from the mass.
+        if !(summary.log_concave || search.is_gaussian(tuning)) || components.is_empty() {
+            // The start distribution as well, in case the modes are narrow peaks far from most of the mass.
             components.push(start_component(config, centre.len())?);
             masses.push(tuning.start_weight * masses.iter().sum::<f64>().max(1.0));
         }
         self.state = first_state(Mixture::new(&masses, components)?, summary, &self.settings);
-        // A single mode has the single component.
+        // A single mode is covered by its component.
         let several = modes.len() > 1;
-        let witnesses = &mut self.state.phase.witnesses;
-        modes.iter().filter(|_| several).for_each(|m| witnesses.add_mode(m.gaussian.mean(), &m.grad, m.log_p));
+        let candidates = &mut self.state.phase.candidates;
+        modes.iter().filter(|_| several).for_each(|m| candidates.add_mode(m.gaussian.mean(), &m.grad, m.log_p));
         if search.modes.is_empty() {
             self.state.record.without_points.points = tools.evaluator.spent().evals;
         }
@@ -217,17 +220,17 @@ impl AutomaticStrategy {
         let (state, work, tuning) = (&mut self.state, &mut self.work, &self.settings.tuning);
         let (key, before) = ((self.config.seed, tools.iteration), tools.evaluator.spent().evals);
         let mut evaluator = LimitedEvaluator::new(tools, &mut work.batch);
-        work.shared.draw(&mut evaluator, &state.mixture, &state.phase.counts, key, &state.phase.kept)?;
+        work.shared.draw(&mut evaluator, &state.mixture, &state.phase.draws, key, &state.phase.previous_points)?;
         let points = evaluator.evals() - before;
-        work.shared.view(&state.mixture, &mut work.views, tools.scratch, tuning);
-        let shared::Whole { elbo, se } = work.shared.whole();
+        work.shared.estimate(&state.mixture, &mut work.estimates, tools.scratch, tuning);
+        let shared::ElboEstimate { elbo, se } = work.shared.elbo();
         state.record.enter(&state.mixture, Estimated { elbo, se, points, minibatch: false })?;
-        let reachable = grow::reachable(state).max(elbo);
-        state.phase.witnesses.watch(&work.shared, reachable, tuning);
+        let reachable_elbo = grow::reachable_elbo(state).max(elbo);
+        state.phase.candidates.collect_from(&work.shared, reachable_elbo, tuning);
         if state.mixture.len() <= tuning.draw_reuse_max_components {
-            work.shared.keep(&mut state.phase.kept);
+            work.shared.copy_new(&mut state.phase.previous_points);
         } else {
-            state.phase.kept.clear();
+            state.phase.previous_points.clear();
         }
         Ok((elbo, se))
     }
@@ -236,30 +239,32 @@ impl AutomaticStrategy {
     fn update(&mut self, iteration: u64, scratch: &ScratchPool) {
         let count = self.state.mixture.len();
         let work = &mut self.work;
-        let (views, tuning) = (&work.views, &self.settings.tuning);
-        let most_draws = own_draws(self.state.mixture.dim(), self.state.mixture.curvature_shape(), tuning);
-        let served = tuning.draw_effective_factor * most_draws;
+        let (estimates, tuning) = (&work.estimates, &self.settings.tuning);
+        let most_draws = unaided_draws(self.state.mixture.dim(), self.state.mixture.curvature_shape(), tuning);
+        let wanted_points = tuning.draw_effective_factor * most_draws;
         let phase = &mut self.state.phase;
-        let settling = phase.settling.is_some();
-        phase.settling = phase.settling.map(|left| left.saturating_sub(1));
+        let settling = phase.settling_left.is_some();
+        phase.settling_left = phase.settling_left.map(|left| left.saturating_sub(1));
         let weights = self.state.mixture.log_weights();
-        for (k, view) in views[..count].iter().enumerate() {
-            if !view.moments.usable {
+        for (k, estimate) in estimates[..count].iter().enumerate() {
+            if !estimate.moments.usable {
                 continue;
             }
             let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + tuning.growth_smoothing * (new - old) };
-            // Capped, so that what was wrong once is soon forgotten.
-            phase.spread[k] = mix(phase.spread[k], view.spread.min(tuning.growth_outlying_variance));
-            phase.radial[k] = mix(phase.radial[k], view.radial);
-            // What the points of others are worth to it need not be drawn again.
-            let lent = (view.ess - phase.counts[k] as f64).max(0.0) / if settling { phase.fuller as f64 } else { 1.0 };
-            let base = served.saturating_sub(lent as usize).clamp(tuning.draw_min, most_draws);
-            phase.counts[k] = if settling {
-                // Towards the end the bias of few points counts more than their price.
-                base * phase.fuller
+            // Capped, so that an early, very bad fit is soon forgotten.
+            phase.residual_variance[k] =
+                mix(phase.residual_variance[k], estimate.residual_variance.min(tuning.growth_outlying_variance));
+            phase.radial_share[k] = mix(phase.radial_share[k], estimate.radial_share);
+            // Effective points from other components need not be drawn again.
+            let borrowed = (estimate.ess - phase.draws[k] as f64).max(0.0)
+                / if settling { phase.settling_factor as f64 } else { 1.0 };
+            let base = wanted_points.saturating_sub(borrowed as usize).clamp(tuning.draw_min, most_draws);
+            phase.draws[k] = if settling {
+                // Towards the end the bias of few points matters more than their cost.
+                base * phase.settling_factor
             } else if count > 1 {
-                // A heavy component with a noisy value would throw the weights about.
-                let noise = weights[k].exp() * view.noise() / tuning.draw_noise_limit;
+                // A noisy value of a heavy component would make all weights noisy.
+                let noise = weights[k].exp() * estimate.noise() / tuning.draw_noise_limit;
                 base * (noise * noise).ceil().clamp(1.0, tuning.draw_noise_max_factor) as usize
             } else {
                 base
@@ -268,19 +273,26 @@ impl AutomaticStrategy {
         let (log_w, components) = self.state.mixture.parts_mut();
         work.steps.resize(count, StepInfo::default());
         let old_log_w = &*log_w;
-        let tasks = components.par_iter_mut().zip(&mut self.state.carried).zip(&mut work.steps).enumerate();
-        tasks.for_each(|(k, ((component, carried), info))| {
-            let view = &views[k];
-            *info = if view.moments.usable {
-                advance(component, carried, view, old_log_w[k], settling.then_some(tuning.settle_shrink), scratch)
+        let tasks = components.par_iter_mut().zip(&mut self.state.step_memory).zip(&mut work.steps).enumerate();
+        tasks.for_each(|(k, ((component, step_memory), info))| {
+            let estimate = &estimates[k];
+            *info = if estimate.moments.usable {
+                advance(
+                    component,
+                    step_memory,
+                    estimate,
+                    old_log_w[k],
+                    settling.then_some(tuning.settle_shrink),
+                    scratch,
+                )
             } else {
                 StepInfo::skipped(Skipped::NoPoints)
             };
         });
-        if count > 1 && iteration >= phase.since + tuning.weight_wait {
+        if count > 1 && iteration >= phase.stage_start + tuning.weight_wait {
             work.values.clear();
             work.values
-                .extend(views[..count].iter().map(|v| if v.moments.usable { v.moments.value } else { f64::NAN }));
+                .extend(estimates[..count].iter().map(|v| if v.moments.usable { v.moments.value } else { f64::NAN }));
             let least = work.values.iter().copied().fold(f64::INFINITY, f64::min);
             // Where nothing can be evaluated there is no mass.
             work.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
@@ -301,7 +313,7 @@ impl Strategy for AutomaticStrategy {
         self.update(tools.iteration, tools.scratch);
         let done = tools.iteration + 1;
         if done > self.settings.tuning.stage_first_min && self.state.mixture.len() > fixed_components(&self.settings) {
-            // Cheap, and a component that has lost its weight would go on drawing points.
+            // Cheap, and a component without weight would go on drawing points.
             grow::prune(&mut self.state, usize::MAX, 0.0, &self.settings.tuning)?;
         }
         self.plan(done, tools)?;
@@ -318,22 +330,22 @@ impl Strategy for AutomaticStrategy {
 
     fn next_cost(&self) -> u64 {
         // The search keeps to limits of its own.
-        if self.searched { self.state.phase.counts.iter().map(|&n| n as u64).sum() } else { 0 }
+        if self.searched { self.state.phase.draws.iter().map(|&n| n as u64).sum() } else { 0 }
     }
 
     fn finished(&self) -> Option<StopReason> {
-        let settled = || (self.state.phase.settling == Some(0)).then(|| self.reason_when_spent());
+        let settled = || (self.state.phase.settling_left == Some(0)).then(|| self.reason_when_spent());
         self.state.record.lost_support().or_else(settled)
     }
 
     fn reason_when_spent(&self) -> StopReason {
-        if self.state.phase.rested { StopReason::Converged } else { StopReason::MaxEvals }
+        if self.state.phase.converged { StopReason::Converged } else { StopReason::MaxEvals }
     }
 
     fn outcome(&self) -> Outcome {
         let (mixture, running_elbo) = self.state.record.choose(&self.state.mixture);
         let most = fixed_components(&self.settings);
-        let mixture = if most > 0 && mixture.len() > most { at_most(mixture, most) } else { mixture.clone() };
+        let mixture = if most > 0 && mixture.len() > most { heaviest(mixture, most) } else { mixture.clone() };
         Outcome { mixture, running_elbo, search: Some(self.state.phase.search.clone()) }
     }
 
@@ -345,19 +357,19 @@ impl Strategy for AutomaticStrategy {
 /// One component's step within its bound, which adapts, or shrinks by a factor at the end of a run.
 fn advance(
     component: &mut Gaussian,
-    carried: &mut Carried,
-    view: &View,
+    step_memory: &mut StepMemory,
+    estimate: &ComponentEstimate,
     log_w: f64,
     shrink: Option<f64>,
     scratch: &ScratchPool,
 ) -> StepInfo {
-    let objective = view.moments.value + log_w;
+    let objective = estimate.moments.value + log_w;
     if let Some(shrink) = shrink {
-        carried.bound = (carried.bound * shrink).max(trust_region::LEAST);
-    } else if !carried.objective.is_nan() {
-        carried.bound = trust_region::adapt(carried.bound, objective - carried.objective, view.noise());
+        step_memory.bound = (step_memory.bound * shrink).max(trust_region::LEAST);
+    } else if !step_memory.objective.is_nan() {
+        step_memory.bound = trust_region::adapt(step_memory.bound, objective - step_memory.objective, estimate.noise());
     }
-    carried.objective = objective;
-    let (grad, hess) = (&view.moments.grad, &view.moments.hess);
-    scratch.with(|scratch| trust_region::step(component, grad, hess, carried.bound, scratch))
+    step_memory.objective = objective;
+    let (grad, hess) = (&estimate.moments.grad, &estimate.moments.hess);
+    scratch.with(|scratch| trust_region::step(component, grad, hess, step_memory.bound, scratch))
 }

@@ -8,7 +8,7 @@ use crate::{
     VerdictSummary,
 };
 
-/// A report with everything that its page is made from.
+/// A report with everything that its page is built from.
 pub struct Sample {
     pub report: Report,
     pub trace: Vec<TraceRow>,
@@ -30,7 +30,7 @@ pub fn formation(dim: usize, names: &[&str]) -> Formation {
     Formation { names, fitted_scale: dim == 2, moments: (1..=3).map(moment).collect() }
 }
 
-/// Normal numbers, the same every time.
+/// Reproducible normal numbers.
 pub struct SampleNoise(u64);
 
 impl SampleNoise {
@@ -45,7 +45,7 @@ impl SampleNoise {
     }
 }
 
-/// A report without anything: what a run that stopped at once may leave.
+/// An empty report, as a run that stopped at once may leave.
 pub fn empty() -> Sample {
     let nothing = ReportedEstimate { mean: f64::NAN, se: f64::NAN };
     let report = Report {
@@ -114,7 +114,7 @@ fn climb(
     (0..rows).map(row).collect()
 }
 
-/// A density in four dimensions with three modes that nothing connects.
+/// A density in four dimensions with three well-separated modes.
 pub fn three_modes() -> Sample {
     let mut noise = SampleNoise(7);
     let (weights, centres) = ([0.5, 0.3, 0.2], [[-8.0, 4.0, 0.3], [0.5, -6.0, 0.3], [7.0, 5.0, -0.6]]);
@@ -191,7 +191,7 @@ pub fn logistic() -> Sample {
     let mut sample = empty();
     sample.report.verdict = VerdictSummary {
         trusted: true,
-        sentence: "One mode was found and a single Gaussian describes it well: you may use its means and intervals."
+        sentence: "One mode was found and a single Gaussian describes it well: you can use its means and intervals."
             .into(),
         reasons: vec![],
         notes: vec![],
@@ -233,7 +233,7 @@ pub fn logistic() -> Sample {
     sample
 }
 
-/// A linear regression that ran out of evaluations with a k-hat that says no, thirty components, and hostile names.
+/// A linear regression that ran out of evaluations, with a large k-hat, thirty components and hostile names.
 pub fn bad() -> Sample {
     let mut noise = SampleNoise(23);
     let hostile = "<script>alert('x')</script> & \"quoted\" \u{202E}backwards";
@@ -262,7 +262,7 @@ pub fn bad() -> Sample {
     let mut sample = empty();
     sample.report.verdict = VerdictSummary {
         trusted: false,
-        sentence: "The fit has not come to rest and its tails are too light for the posterior: do not use these numbers yet.".into(),
+        sentence: "The fit has not converged and its tails are too light for the posterior: do not use these numbers yet.".into(),
         reasons: vec![
             "k-hat is 1.13, above 0.70: some regions of the posterior are missed. Try --components auto or more evaluations.".into(),
             "The ELBO was still rising when evaluations ran out: try --max-evals 200000.".into(),

@@ -1,7 +1,7 @@
-//! Climbs of `log p` from many starts at once: L-BFGS in lockstep, one point a start and round.
+//! Climbs of `log p` from many starts at once: L-BFGS in lockstep, one point per start and round.
 //!
 //! A climb need not reach the top: it ends where the expected gain of the next step is small, because the mixture takes
-//! over from there, or where the parabola of a known mode explains its gradient: then the rest of the way is known. All
+//! over from there, or where the parabola of a known mode predicts its gradient: then it would end in that mode. All
 //! climbs of a batch evaluate their next point in one call.
 
 use super::evaluate::LimitedEvaluator;
@@ -9,6 +9,11 @@ use super::search::leads_to;
 use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::Gaussian;
+
+/// Share of the expected gain that a step must bring (Armijo's condition).
+const ARMIJO: f64 = 1e-4;
+/// Length of a step, in standard deviations of the start, below which it is lost in rounding.
+const MIN_STEP: f64 = 1e-12;
 
 /// The end of a climb.
 #[derive(Clone, Debug)]
@@ -18,16 +23,16 @@ pub(crate) struct Summit {
     pub grad: Vec<f64>,
     /// The known mode that it leads to.
     pub joins: Option<usize>,
-    /// Variance of each coordinate as far as the climb has seen the curvature.
+    /// Variance of each coordinate by the inverse curvature that the climb has estimated.
     pub variance: Vec<f64>,
 }
 
-/// A step and the fall of the gradient along it, with `1 / (step . fall)`.
-type Pair = (Vec<f64>, Vec<f64>, f64);
+/// A step and the decrease of the gradient along it, with `1 / (step . decrease)`.
+type CurvaturePair = (Vec<f64>, Vec<f64>, f64);
 
 /// How a climb ended.
 #[derive(Clone, Copy, PartialEq)]
-enum End {
+enum ClimbEnd {
     Arrived,
     Joins(usize),
     Lost,
@@ -43,10 +48,10 @@ struct Climb {
     slope: f64,
     step: f64,
     /// Oldest first.
-    pairs: Vec<Pair>,
+    pairs: Vec<CurvaturePair>,
     /// Length of the next step where no curvature is known, in units of `scale`.
     reach: f64,
-    end: Option<End>,
+    end: Option<ClimbEnd>,
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -68,17 +73,17 @@ impl Climb {
         let length = direction.iter().zip(scale).map(|(x, s)| (x / s).powi(2)).sum::<f64>().sqrt();
         self.direction = direction;
         self.slope = slope;
-        // Without curvature only the reach is known; with it, no farther than a few reaches either.
+        // Without curvature the reach is the length of the step; with it, twice the reach is the longest.
         self.step = if self.pairs.is_empty() { self.reach / length } else { (2.0 * self.reach / length).min(1.0) };
         if !(slope > 0.0 && self.step > 0.0 && self.step.is_finite()) {
-            self.end = Some(End::Lost);
+            self.end = Some(ClimbEnd::Lost);
         }
     }
 
     /// Takes the value and gradient at the trial point.
     fn take(&mut self, trial: &[f64], log_p: f64, grad: &[f64], scale: &[f64], known: &[Gaussian], tuning: &Tuning) {
         let fine = log_p.is_finite() && grad.iter().all(|g| g.is_finite());
-        if !fine || log_p < self.log_p + tuning.climb_min_gain_share * self.step * self.slope {
+        if !fine || log_p < self.log_p + ARMIJO * self.step * self.slope {
             // The parabola through value, slope and the trial's value says where the top is.
             let top = if fine {
                 0.5 * self.step * self.step * self.slope / (self.log_p + self.step * self.slope - log_p)
@@ -90,9 +95,9 @@ impl Climb {
             if self.pairs.is_empty() {
                 self.reach = self.step * length;
             }
-            if self.step * length < tuning.climb_min_step {
+            if self.step * length < MIN_STEP {
                 if self.pairs.is_empty() {
-                    self.end = Some(End::Lost);
+                    self.end = Some(ClimbEnd::Lost);
                 } else {
                     self.pairs.clear();
                     self.aim(scale);
@@ -110,7 +115,7 @@ impl Climb {
             }
             self.pairs.push((moved, fall, curvature.recip()));
         } else {
-            // The density bends the other way: the pairs tell of another region. Go faster.
+            // `log p` is convex along the step, so the pairs do not describe this region: steepest ascent, with longer steps.
             self.pairs.clear();
         }
         self.reach = (1.5 * length).max(self.reach * 0.5);
@@ -119,10 +124,10 @@ impl Climb {
         self.grad.copy_from_slice(grad);
         self.aim(scale);
         if !self.pairs.is_empty() && 0.5 * self.slope < tuning.climb_tolerance {
-            self.end = Some(End::Arrived);
+            self.end = Some(ClimbEnd::Arrived);
         }
         if let Some(mode) = known.iter().position(|mode| leads_to(mode, &self.z, &self.grad, tuning)) {
-            self.end = Some(End::Joins(mode));
+            self.end = Some(ClimbEnd::Joins(mode));
         }
     }
 
@@ -139,13 +144,13 @@ impl Climb {
 }
 
 /// `x <- H x` with the inverse curvature `H` that the pairs imply (two-loop recursion).
-fn apply(pairs: &[Pair], x: &mut [f64], scale: &[f64]) {
+fn apply(pairs: &[CurvaturePair], x: &mut [f64], scale: &[f64]) {
     let mut alphas = vec![0.0; pairs.len()];
     for ((moved, fall, inverse), alpha) in pairs.iter().zip(&mut alphas).rev() {
         *alpha = inverse * dot(moved, x);
         x.iter_mut().zip(fall).for_each(|(x, y)| *x -= *alpha * y);
     }
-    // In units of the start's spread, the newest pair sets the size.
+    // In units of the start's standard deviations, the newest pair sets the size.
     let size = pairs.last().map_or(1.0, |(_, fall, inverse)| {
         1.0 / (inverse * fall.iter().zip(scale).map(|(y, s)| (y * s).powi(2)).sum::<f64>())
     });
@@ -156,8 +161,8 @@ fn apply(pairs: &[Pair], x: &mut [f64], scale: &[f64]) {
     }
 }
 
-/// Climbs from each of `starts` (one after the other). `scale` is the spread of the start in each coordinate. Ends early,
-/// with all climbs where they are, when `evaluator` may not go on.
+/// Climbs from each of `starts` (one after the other). `scale` holds the standard deviation of the start in each
+/// coordinate. Ends early, with all climbs where they are, when `evaluator` may not spend more.
 pub(crate) fn climb(
     evaluator: &mut LimitedEvaluator<'_>,
     starts: &[f64],
@@ -182,7 +187,7 @@ pub(crate) fn climb(
                 step: 0.0,
                 pairs: Vec::with_capacity(tuning.climb_memory),
                 reach: tuning.climb_first_step * (d as f64).sqrt(),
-                end: if fine { None } else { Some(End::Lost) },
+                end: if fine { None } else { Some(ClimbEnd::Lost) },
             };
             if fine {
                 climb.aim(scale);
@@ -212,7 +217,7 @@ pub(crate) fn climb(
         .map(|climb| Summit {
             variance: climb.variance(scale),
             joins: match climb.end {
-                Some(End::Joins(mode)) => Some(mode),
+                Some(ClimbEnd::Joins(mode)) => Some(mode),
                 _ => None,
             },
             z: climb.z,
@@ -221,3 +226,6 @@ pub(crate) fn climb(
         })
         .collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Values and gradients for the automatic method, with the limits of what is going on.
+//! Values and gradients for the automatic method, within the limits of its present task.
 
 use crate::error::Error;
 use crate::evaluate::{Batch, Evaluator, Part, Request};
@@ -8,11 +8,11 @@ use crate::workspace::ScratchPool;
 /// Points per chunk.
 pub(crate) const CHUNK: usize = 32;
 
-/// The evaluator of a run, with limits for what is going on now.
+/// The evaluator of a run, with the limits of the present task.
 pub(crate) struct LimitedEvaluator<'a> {
     pub evaluator: &'a mut dyn Evaluator,
     pub scratch: &'a ScratchPool,
-    /// Most evaluations of what is going on now.
+    /// Most evaluations until the end of the present task.
     pub limit: u64,
     /// Most evaluations of the whole run.
     pub most_evals: u64,
@@ -70,4 +70,19 @@ impl<'a> LimitedEvaluator<'a> {
         grad.copy_from_slice(&self.batch.parts[0].grad);
         Ok(())
     }
+}
+
+/// Calls `task` with an evaluator of `target` that may spend `most_evals` evaluations.
+#[cfg(test)]
+pub(super) fn with_evaluator<R>(
+    target: &dyn crate::target::Target,
+    most_evals: u64,
+    task: impl FnOnce(&mut LimitedEvaluator<'_>) -> R,
+) -> R {
+    let (scratch, mut always) = (ScratchPool::new(1), |_: &dyn Evaluator| true);
+    let (mut whole, mut batch) =
+        (crate::evaluate::of_target(target, &scratch, crate::evaluate::Limits::default()), Batch::default());
+    let mut tools = Tools { evaluator: &mut *whole, scratch: &scratch, iteration: 0, go_on: &mut always };
+    let limits = LimitedEvaluator::new(&mut tools, &mut batch);
+    task(&mut LimitedEvaluator { limit: most_evals, most_evals, ..limits })
 }

@@ -3,10 +3,10 @@
 //! A component whose residual `b` still varies under it is split into several at once. Where `b` varies with the distance
 //! from the mean alone, the tails are wrong: the children share the mean and have a ladder of widths. Otherwise the children
 //! lie around the old mean, each narrower, so that together they have its mean and covariance. Splitting widely and early
-//! beats adding one at a time: the children share their points, and the weights sort out which of them are needed.
+//! beats adding one at a time: the children share their points, and the weights show which of them are needed.
 
 use super::fixed_components;
-use super::state::{Carried, State};
+use super::state::{AutomaticState, StepMemory};
 use super::tuning::Tuning;
 use crate::config::{Automatic, Config};
 use crate::error::Error;
@@ -14,13 +14,20 @@ use crate::family::{Gaussian, Mixture};
 use crate::noise::{Noise, Purpose};
 
 /// How many children each component gets, itself counted, when there may be `wanted` components in all.
-pub(crate) fn children(weights: &[f64], spread: &[f64], wanted: usize, tolerance: f64, tuning: &Tuning) -> Vec<usize> {
+pub(crate) fn children(
+    weights: &[f64],
+    residual_variance: &[f64],
+    wanted: usize,
+    tolerance: f64,
+    tuning: &Tuning,
+) -> Vec<usize> {
     let (count, most) = (weights.len(), tuning.growth_max_variance);
     let least = tuning.growth_min_gain_share * tolerance / count as f64;
-    let gain = |k: usize| 0.5 * weights[k] * spread[k].min(most);
-    // What is exact already is left alone.
-    let worth: Vec<f64> =
-        (0..count).map(|k| if gain(k) > least { weights[k] * spread[k].min(most).sqrt() } else { 0.0 }).collect();
+    let gain = |k: usize| 0.5 * weights[k] * residual_variance[k].min(most);
+    // Components that fit are not split.
+    let worth: Vec<f64> = (0..count)
+        .map(|k| if gain(k) > least { weights[k] * residual_variance[k].min(most).sqrt() } else { 0.0 })
+        .collect();
     let total: f64 = worth.iter().sum();
     let room = wanted.saturating_sub(count);
     let mut children = vec![1; count];
@@ -39,99 +46,105 @@ pub(crate) fn children(weights: &[f64], spread: &[f64], wanted: usize, tolerance
     children
 }
 
-/// The ELBO that these components would have with the weights that suit them: one component in the wrong place, soon to be
-/// emptied, can drag the present ELBO down by any amount.
-pub(crate) fn reachable(state: &State) -> f64 {
-    let objectives = || state.carried.iter().map(|carried| carried.objective).filter(|x| !x.is_nan());
+/// The ELBO that these components would have with optimal weights: a single component in the wrong place, which is about to
+/// lose its weight, can lower the present ELBO by any amount.
+pub(crate) fn reachable_elbo(state: &AutomaticState) -> f64 {
+    let objectives = || state.step_memory.iter().map(|step_memory| step_memory.objective).filter(|x| !x.is_nan());
     let most = objectives().fold(f64::NEG_INFINITY, f64::max);
     most + objectives().map(|x| (x - most).exp()).sum::<f64>().ln()
 }
 
-/// The weights, less what components will lose: one whose own objective lies far below the others' is emptied sooner or
-/// later, and what is wrong with it is not worth a split.
-pub(crate) fn lasting_weights(state: &State) -> Vec<f64> {
-    let objectives = || state.carried.iter().map(|carried| carried.objective);
+/// The weights, less what components are about to lose: one whose own objective lies far below the others' loses its weight
+/// sooner or later, and its misfit is not worth a split.
+pub(crate) fn lasting_weights(state: &AutomaticState) -> Vec<f64> {
+    let objectives = || state.step_memory.iter().map(|step_memory| step_memory.objective);
     let most = objectives().fold(f64::NEG_INFINITY, f64::max);
     let total: f64 = objectives().map(|x| (x - most).exp()).filter(|x| !x.is_nan()).sum();
     let last = |(w, x): (f64, f64)| if x.is_nan() { w } else { w.min((x - most).exp() / total) };
     state.mixture.weights().into_iter().zip(objectives()).map(last).collect()
 }
 
-/// Splits the components of `state`; returns whether there is any new one.
-pub(crate) fn grow(state: &mut State, config: &Config, settings: &Automatic, wanted: usize) -> Result<bool, Error> {
+/// Splits components into `wanted` in all; returns whether any was split.
+pub(crate) fn grow(
+    state: &mut AutomaticState,
+    config: &Config,
+    settings: &Automatic,
+    wanted: usize,
+) -> Result<bool, Error> {
     let lasting = lasting_weights(state);
     let (tuning, fixed) = (&settings.tuning, fixed_components(settings));
     let phase = &mut state.phase;
     let old = &state.mixture;
     let weights = old.weights();
-    // Components that were asked for are added even where they gain nothing.
+    // A fixed number of components is reached even where more gain nothing.
     let tolerance = if fixed == 0 { config.tolerance } else { 0.0 };
-    let children = children(&lasting, &phase.spread, wanted, tolerance, tuning);
+    let children = children(&lasting, &phase.residual_variance, wanted, tolerance, tuning);
     if children.iter().all(|&n| n == 1) {
         return Ok(false);
     }
     let (mut components, mut ids, mut new_weights) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut carried, mut spread, mut radial, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut step_memory, mut residual_variance, mut radial_share, mut draws) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (k, parent) in old.components().iter().enumerate() {
         let family = if children[k] == 1 {
-            carried.push(state.carried[k]);
+            step_memory.push(state.step_memory[k]);
             ids.push(old.ids()[k]);
             vec![parent.clone()]
         } else {
             let first = phase.next_id;
-            let radial = phase.radial[k] > tuning.growth_radial_share;
-            let mut family = if radial && children[k] >= tuning.growth_ladder_min {
+            let in_tails = phase.radial_share[k] > tuning.growth_radial_share;
+            let mut family = if in_tails && children[k] as f64 >= tuning.growth_min_added {
                 ladder(parent, children[k].min(tuning.growth_ladder_max), tuning.growth_ladder_log_width)
             } else {
                 Vec::new()
             };
             if family.is_empty() || fixed > 0 {
                 let missing = family.len() as u64..children[k] as u64;
-                family.extend(missing.map(|more| beside(parent, config.seed, first + more, tuning)));
+                family.extend(missing.map(|more| displaced_child(parent, config.seed, first + more, tuning)));
             }
             phase.next_id += family.len() as u64;
             ids.extend(first..phase.next_id);
-            let first_step = Carried { bound: tuning.growth_child_trust_region, objective: f64::NAN };
-            carried.extend(family.iter().map(|_| first_step));
+            let first_step = StepMemory { bound: tuning.growth_child_trust_region, objective: f64::NAN };
+            step_memory.extend(family.iter().map(|_| first_step));
             family
         };
         new_weights.extend(family.iter().map(|_| weights[k] / family.len() as f64));
-        spread.extend(family.iter().map(|_| phase.spread[k]));
-        radial.extend(family.iter().map(|_| phase.radial[k]));
-        counts.extend(family.iter().map(|_| phase.counts[k]));
+        residual_variance.extend(family.iter().map(|_| phase.residual_variance[k]));
+        radial_share.extend(family.iter().map(|_| phase.radial_share[k]));
+        draws.extend(family.iter().map(|_| phase.draws[k]));
         components.extend(family);
     }
     state.mixture = Mixture::new(&new_weights, components)?.with_ids(ids);
-    state.carried = carried;
-    (phase.spread, phase.radial, phase.counts) = (spread, radial, counts);
+    state.step_memory = step_memory;
+    (phase.residual_variance, phase.radial_share, phase.draws) = (residual_variance, radial_share, draws);
     Ok(true)
 }
 
 /// Adds components with the given weights and a first KL bound; the weights of the others shrink.
-pub(crate) fn add(state: &mut State, more: Vec<(Gaussian, f64)>, bound: f64) -> Result<(), Error> {
+pub(crate) fn add_components(state: &mut AutomaticState, more: Vec<(Gaussian, f64)>, bound: f64) -> Result<(), Error> {
     let phase = &mut state.phase;
     let rest = 1.0 - more.iter().map(|(_, weight)| weight).sum::<f64>();
     let mut weights: Vec<f64> = state.mixture.weights().iter().map(|w| w * rest).collect();
     let mut components = state.mixture.components().to_vec();
     let mut ids = state.mixture.ids().to_vec();
-    let draws = phase.counts.iter().copied().max().unwrap_or(1);
+    let draws = phase.draws.iter().copied().max().unwrap_or(1);
     for (gaussian, weight) in more {
         components.push(gaussian);
         weights.push(weight);
         ids.push(phase.next_id);
         phase.next_id += 1;
-        phase.counts.push(draws);
-        phase.spread.push(f64::NAN);
-        phase.radial.push(0.0);
-        state.carried.push(Carried { bound, objective: f64::NAN });
+        phase.draws.push(draws);
+        phase.residual_variance.push(f64::NAN);
+        phase.radial_share.push(0.0);
+        state.step_memory.push(StepMemory { bound, objective: f64::NAN });
     }
     state.mixture = Mixture::new(&weights, components)?.with_ids(ids);
     Ok(())
 }
 
-/// Deletes components that have nothing to say, beyond `most` the lightest, and light ones that together weigh no more
-/// than `share`.
-pub(crate) fn prune(state: &mut State, most: usize, share: f64, tuning: &Tuning) -> Result<(), Error> {
+/// Deletes components of negligible weight, the lightest beyond the `most` heaviest, and light ones whose weights sum to at
+/// most `share`.
+pub(crate) fn prune(state: &mut AutomaticState, most: usize, share: f64, tuning: &Tuning) -> Result<(), Error> {
     let least = tuning.prune_min_weight;
     let light = state.mixture.log_weights().iter().any(|w| *w < least.ln());
     if !light && state.mixture.len() <= most && share <= 0.0 {
@@ -149,18 +162,18 @@ pub(crate) fn prune(state: &mut State, most: usize, share: f64, tuning: &Tuning)
         }
         kept.pop();
     }
-    keep(state, kept, &weights)
+    retain(state, kept, &weights)
 }
 
-/// Makes one of components that cover the same: their KL divergence is below `max_kl`.
-pub(crate) fn merge(state: &mut State, max_kl: f64) -> Result<(), Error> {
+/// Merges components that are nearly equal: their KL divergence is below `max_kl`.
+pub(crate) fn merge(state: &mut AutomaticState, max_kl: f64) -> Result<(), Error> {
     let mut weights = state.mixture.weights();
     let components = state.mixture.components();
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
     let mut kept: Vec<usize> = Vec::new();
     for k in order {
-        // The means first: the rest costs a factorisation.
+        // The means first: the divergence costs a factorisation.
         let near = |&other: &usize| components[other].squared_distance(components[k].mean()) < 2.0 * max_kl;
         let twin = kept.iter().copied().filter(near).find(|&other| components[k].kl(&components[other]) < max_kl);
         match twin {
@@ -168,11 +181,11 @@ pub(crate) fn merge(state: &mut State, max_kl: f64) -> Result<(), Error> {
             None => kept.push(k),
         }
     }
-    keep(state, kept, &weights)
+    retain(state, kept, &weights)
 }
 
-/// Leaves only the components `kept`, with the given weights.
-fn keep(state: &mut State, mut kept: Vec<usize>, weights: &[f64]) -> Result<(), Error> {
+/// Retains only the components `kept`, with the given weights.
+fn retain(state: &mut AutomaticState, mut kept: Vec<usize>, weights: &[f64]) -> Result<(), Error> {
     let phase = &mut state.phase;
     if kept.len() == state.mixture.len() || kept.is_empty() {
         return Ok(());
@@ -182,9 +195,9 @@ fn keep(state: &mut State, mut kept: Vec<usize>, weights: &[f64]) -> Result<(), 
     let components = kept.iter().map(|&k| state.mixture.components()[k].clone()).collect();
     let ids = kept.iter().map(|&k| state.mixture.ids()[k]).collect();
     state.mixture = Mixture::new(&pick(weights), components)?.with_ids(ids);
-    state.carried = kept.iter().map(|&k| state.carried[k]).collect();
-    (phase.spread, phase.radial) = (pick(&phase.spread), pick(&phase.radial));
-    phase.counts = kept.iter().map(|&k| phase.counts[k]).collect();
+    state.step_memory = kept.iter().map(|&k| state.step_memory[k]).collect();
+    (phase.residual_variance, phase.radial_share) = (pick(&phase.residual_variance), pick(&phase.radial_share));
+    phase.draws = kept.iter().map(|&k| phase.draws[k]).collect();
     Ok(())
 }
 
@@ -195,7 +208,7 @@ fn ladder(parent: &Gaussian, count: usize, log_width: f64) -> Vec<Gaussian> {
 }
 
 /// A narrower copy of `parent`, moved at random within it.
-fn beside(parent: &Gaussian, seed: u64, id: u64, tuning: &Tuning) -> Gaussian {
+fn displaced_child(parent: &Gaussian, seed: u64, id: u64, tuning: &Tuning) -> Gaussian {
     let mut mean = vec![0.0; parent.dim()];
     Noise::new(seed, Purpose::Split, id, 0, 0).normals(&mut mean);
     mean.iter_mut().for_each(|x| *x *= tuning.growth_child_distance);
@@ -203,46 +216,10 @@ fn beside(parent: &Gaussian, seed: u64, id: u64, tuning: &Tuning) -> Gaussian {
     Gaussian::new(mean, parent.precision().widened(tuning.growth_child_width))
 }
 
-/// The same place with standard deviations times `width`.
+/// A copy with standard deviations times `width`.
 fn scaled(parent: &Gaussian, width: f64) -> Gaussian {
     Gaussian::new(parent.mean().to_vec(), parent.precision().widened(width))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_wrong_is_split_and_the_number_is_kept() {
-        let tuning = Tuning::default();
-        let children = children(&[0.5, 0.3, 0.2], &[0.0, 1.0, 1.0], 13, 0.01, &tuning);
-        assert_eq!(children[0], 1);
-        assert_eq!(children.iter().sum::<usize>(), 13);
-        assert!(children[1] > children[2]);
-        assert_eq!(super::children(&[1.0], &[1e-9], 8, 0.01, &tuning), [1]);
-    }
-
-    #[test]
-    fn a_split_keeps_the_covariance_on_average() {
-        let parent = Gaussian::isotropic(vec![1.0, -2.0], 3.0);
-        let n = 4000;
-        let (mut mean, mut square) = (0.0, 0.0);
-        for id in 0..n {
-            let child = beside(&parent, 1, id, &Tuning::default());
-            let own = child.sd()[0];
-            mean += child.mean()[0] / n as f64;
-            square += (own * own + (child.mean()[0] - 1.0).powi(2)) / n as f64;
-        }
-        // Standard errors 0.033 and 0.1.
-        assert!((mean - 1.0).abs() < 0.15, "{mean}");
-        assert!((square - 9.0 * 0.99).abs() < 0.5, "{square}");
-    }
-
-    #[test]
-    fn a_ladder_reaches_both_ways() {
-        let parent = Gaussian::isotropic(vec![0.0], 1.0);
-        let widths: Vec<f64> = ladder(&parent, 7, 1.2).iter().map(|g| g.sd()[0]).collect();
-        assert!((widths[0] - (-1.2_f64).exp()).abs() < 1e-12 && (widths[3] - 1.0).abs() < 1e-12);
-        assert!((widths[6] - 1.2_f64.exp()).abs() < 1e-12);
-    }
-}
+mod tests;

@@ -8,8 +8,13 @@ use crate::family::{CovarianceKind, Gaussian};
 use crate::linalg;
 use crate::target::CurvatureShape;
 
-/// `None` if no gradient near the summit can be evaluated. Directions that do not bend downwards get the size of their
-/// curvature, and none is much wider than the start.
+/// Step of the differences of gradients, in standard deviations: between truncation and rounding error.
+const DIFFERENCE_STEP: f64 = 1e-4;
+/// Largest precision, in units of the start's: beyond it no digits are left.
+const MAX_PRECISION: f64 = 1e14;
+
+/// Laplace's approximation at a summit; `None` if no gradient near it can be evaluated. Directions along which `log p` is
+/// convex get the absolute value of their curvature, and none is much wider than the start.
 pub(crate) fn laplace(
     evaluator: &mut LimitedEvaluator<'_>,
     summit: &Summit,
@@ -21,9 +26,9 @@ pub(crate) fn laplace(
     let known = if kind.curvature_shape() == CurvatureShape::Diag && d > tuning.laplace_max_diagonal {
         Some(summit.variance.iter().zip(sd).map(|(v, sd)| sd * sd / v).collect())
     } else if evaluator.can_afford(d) {
-        differences(evaluator, summit, sd, tuning.laplace_difference)?
+        difference_curvature(evaluator, summit, sd)?
     } else {
-        Some(seen(summit, sd, tuning))
+        Some(climb_curvature(summit, sd, tuning))
     };
     let Some(curvature) = known else { return Ok(None) };
     let prec = kind.with_curvature(&curvature, sd, &|precision| bounded(precision, tuning));
@@ -31,27 +36,25 @@ pub(crate) fn laplace(
 }
 
 fn bounded(precision: f64, tuning: &Tuning) -> f64 {
-    let Tuning { laplace_min_precision: least, laplace_max_precision: most, .. } = *tuning;
-    if precision.is_nan() { 1.0 } else { precision.abs().clamp(least, most) }
+    if precision.is_nan() { 1.0 } else { precision.abs().clamp(tuning.laplace_min_precision, MAX_PRECISION) }
 }
 
-/// The diagonal that the climb has seen, in units of the start's spread: for the end of a budget.
-fn seen(summit: &Summit, sd: &[f64], tuning: &Tuning) -> Vec<f64> {
+/// The diagonal that the climb itself has estimated, in units of the start's standard deviations: for the end of a budget.
+fn climb_curvature(summit: &Summit, sd: &[f64], tuning: &Tuning) -> Vec<f64> {
     linalg::diagonal(summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v, tuning)), sd.len())
 }
 
-/// Minus the Hessian, in units of the start's spread; forward differences with a step in standard deviations, since the
-/// gradient at the summit is known.
-fn differences(
+/// Minus the Hessian, in units of the start's standard deviations; forward differences, since the gradient at the summit is
+/// known.
+fn difference_curvature(
     evaluator: &mut LimitedEvaluator<'_>,
     summit: &Summit,
     sd: &[f64],
-    step: f64,
 ) -> Result<Option<Vec<f64>>, Error> {
     let d = sd.len();
     let mut z: Vec<f64> = summit.z.repeat(d);
     for i in 0..d {
-        z[i * d + i] += step * summit.variance[i].sqrt().min(sd[i]);
+        z[i * d + i] += DIFFERENCE_STEP * summit.variance[i].sqrt().min(sd[i]);
     }
     let (mut log_p, mut grad) = (vec![0.0; d], vec![0.0; d * d]);
     evaluator.evaluate(&z, &mut log_p, &mut grad)?;
@@ -65,3 +68,6 @@ fn differences(
     linalg::symmetrise(&mut curvature, d);
     Ok(curvature.iter().all(|x| x.is_finite()).then_some(curvature))
 }
+
+#[cfg(test)]
+mod tests;

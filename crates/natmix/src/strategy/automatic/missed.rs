@@ -1,27 +1,28 @@
 //! Points that the mixture may miss: modes of the search, and points of the iterations where the target was far above it.
 //!
-//! A component can leave the mode that it began in, or lose its weight before it has found its shape. What was evaluated
-//! there stays a witness: where the mixture comes to rest and `log p - log q` at a witness is still far above its mean, a
-//! component with the curvature of `log p` there is added, with Laplace's estimate of the mass as weight.
+//! A component can leave the mode that it began in, or lose its weight before it has found its shape. Points evaluated
+//! there are remembered as candidates: if `log p - log q` at a candidate is still far above its mean once the mixture has
+//! converged, a component with the curvature of `log p` there is added, with Laplace's estimate of the mass as weight.
 
 use super::ascent::Summit;
 use super::evaluate::LimitedEvaluator;
 use super::laplace::laplace;
-use super::shared::Shared;
+use super::shared::SharedPoints;
 use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::{Gaussian, Mixture};
 
-/// Evaluated points, with how far the target was above the mixture there; infinite for modes, which are never displaced.
+/// Evaluated points, with how far `log p - log q` was above the ELBO there; infinite for modes, which other points never
+/// replace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Witnesses {
+pub(crate) struct CandidatePoints {
     pub z: Vec<f64>,
     pub grad: Vec<f64>,
     pub log_p: Vec<f64>,
     pub excess: Vec<f64>,
 }
 
-impl Witnesses {
+impl CandidatePoints {
     pub fn len(&self) -> usize {
         self.log_p.len()
     }
@@ -46,16 +47,16 @@ impl Witnesses {
         self.excess.remove(i);
     }
 
-    /// Keeps the points of an iteration that lie farthest above the ELBO within reach.
-    pub fn watch(&mut self, points: &Shared, elbo: f64, tuning: &Tuning) {
+    /// Remembers the points of an iteration at which `log p - log q` is farthest above `elbo`.
+    pub fn collect_from(&mut self, points: &SharedPoints, elbo: f64, tuning: &Tuning) {
         for (z, grad, log_p, residual) in points.evaluated() {
             let excess = residual - elbo;
             if !(excess > tuning.missed_excess && excess.is_finite()) {
                 continue;
             }
-            let kept = self.excess.iter().enumerate().filter(|(_, excess)| excess.is_finite());
-            if kept.clone().count() >= tuning.missed_max_points {
-                match kept.min_by(|a, b| a.1.total_cmp(b.1)) {
+            let points = self.excess.iter().enumerate().filter(|(_, excess)| excess.is_finite());
+            if points.clone().count() >= tuning.missed_max_points {
+                match points.min_by(|a, b| a.1.total_cmp(b.1)) {
                     Some((least, &low)) if low < excess => self.remove(least),
                     _ => continue,
                 }
@@ -64,9 +65,9 @@ impl Witnesses {
         }
     }
 
-    /// Gaussians at witnesses that `q` misses, each with its share of the whole mass by Laplace's estimate, if that is at
-    /// least `least_mass`. Those witnesses are used up, and points that `q` covers by now are forgotten.
-    pub fn missed(
+    /// Gaussians at candidates that `q` does not cover, each with its share of the whole mass by Laplace's estimate, if that
+    /// is at least `least_mass`. These candidates are removed, and so are points that `q` covers by now.
+    pub fn uncovered(
         &mut self,
         evaluator: &mut LimitedEvaluator<'_>,
         q: &Mixture,
@@ -98,14 +99,14 @@ impl Witnesses {
                 variance,
             };
             if let Some(gaussian) = laplace(evaluator, &summit, sd, q.covariance_kind(), tuning)? {
-                // Bounded, so that an unbounded density gives a number.
+                // Bounded, since the estimate overflows for an unbounded density.
                 let mass = (summit.log_p - gaussian.log_norm() - elbo).min(tuning.missed_max_log_mass).exp();
                 if mass >= least_mass {
                     added.push((gaussian, mass));
                 }
             }
         }
-        // From the back, so that the others keep their numbers.
+        // From the back, so that the indices of the others stay valid.
         for i in (0..self.len()).rev() {
             if self.excess[i].is_finite() || missed[i] {
                 self.remove(i);
@@ -120,30 +121,30 @@ impl Witnesses {
 
 #[cfg(test)]
 mod tests {
+    use super::super::evaluate::with_evaluator;
     use super::*;
-    use crate::evaluate::{Batch, Evaluator, Limits, of_target};
-    use crate::strategy::Tools;
-    use crate::workspace::ScratchPool;
 
     #[test]
-    fn a_mode_without_a_component_gets_one_with_its_mass_and_is_used_up() {
+    fn a_mode_without_a_component_gets_one_with_its_mass_and_is_removed() {
         let at = |x: f64| Gaussian::isotropic(vec![x, 0.0], 1.0);
         let target = Mixture::new(&[0.7, 0.3], vec![at(0.0), at(20.0)]).unwrap();
         let q = Mixture::single(at(0.0));
-        let mut witnesses = Witnesses::default();
+        let mut candidates = CandidatePoints::default();
         for (x, weight) in [(0.0, 0.7_f64), (20.0, 0.3)] {
-            witnesses.add_mode(&[x, 0.0], &[0.0, 0.0], weight.ln() + at(x).log_norm());
+            candidates.add_mode(&[x, 0.0], &[0.0, 0.0], weight.ln() + at(x).log_norm());
         }
-        let (scratch, mut always) = (ScratchPool::new(1), |_: &dyn Evaluator| true);
-        let (mut whole, mut batch) = (of_target(&target, &scratch, Limits::default()), Batch::default());
-        let mut tools = Tools { evaluator: &mut *whole, scratch: &scratch, iteration: 0, go_on: &mut always };
-        let mut evaluator = LimitedEvaluator { most_evals: 100, ..LimitedEvaluator::new(&mut tools, &mut batch) };
-        let elbo = 0.7_f64.ln();
-        let added = witnesses.missed(&mut evaluator, &q, elbo, &[1.0, 1.0], 0.01, &Tuning::default()).unwrap();
-        assert_eq!((added.len(), evaluator.evals(), witnesses.len()), (1, 2, 1));
-        let (gaussian, mass) = &added[0];
-        assert_eq!(gaussian.mean(), [20.0, 0.0]);
-        assert!((mass - 0.3 / 0.7).abs() < 1e-3, "{mass}");
-        assert!(witnesses.missed(&mut evaluator, &q, elbo, &[1.0, 1.0], 0.01, &Tuning::default()).unwrap().is_empty());
+        with_evaluator(&target, 100, |evaluator| {
+            let mut uncovered = |candidates: &mut CandidatePoints| {
+                let tuning = Tuning::default();
+                candidates.uncovered(evaluator, &q, 0.7_f64.ln(), &[1.0, 1.0], 0.01, &tuning).unwrap()
+            };
+            let added = uncovered(&mut candidates);
+            assert_eq!((added.len(), candidates.len()), (1, 1));
+            let (gaussian, mass) = &added[0];
+            assert_eq!(gaussian.mean(), [20.0, 0.0]);
+            assert!((mass - 0.3 / 0.7).abs() < 1e-3, "{mass}");
+            assert!(uncovered(&mut candidates).is_empty());
+            assert_eq!(evaluator.evals(), 2);
+        });
     }
 }

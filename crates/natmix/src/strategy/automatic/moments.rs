@@ -7,9 +7,9 @@
 //! E_k[hess b] ~ sym(L A),   E_k[grad b] ~ mean(grad b) - A' mean(y),   E_k[b] likewise with its parabola
 //! ```
 //!
-//! Many points make `C` the identity and `A` Stein's estimate. With few points the regression knows where they happen to
-//! lie: it is exact for quadratic `b` (up to the ridge), where Stein's estimate has the noise of a sample covariance. The
-//! ridge keeps it defined with fewer points than dimensions.
+//! With many points `C` tends to the identity and `A` to Stein's estimate. With few points the regression corrects for where
+//! they happen to lie: it is exact for quadratic `b` (up to the ridge), where Stein's estimate has the noise of a sample
+//! covariance. The ridge keeps it defined with fewer points than dimensions.
 
 use super::tuning::Tuning;
 use crate::estimate::Moments;
@@ -19,25 +19,25 @@ use crate::lanes;
 use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
 
-/// All points of an iteration.
+/// All points of an iteration, with the residual `b = log p - log q` and its gradient.
 #[derive(Clone, Copy)]
-pub(crate) struct Weighted<'a> {
+pub(crate) struct ResidualPoints<'a> {
     pub z: &'a [f64],
     pub residual: &'a [f64],
     pub grad_residual: &'a [f64],
 }
 
-/// What the points say about one component.
+/// Moments of one component, and how its residual varies, estimated from the points of all components.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
+pub(crate) struct ComponentEstimate {
     pub moments: Moments,
-    /// Effective number of points that serve the component.
+    /// Effective number of points, by their importance weights.
     pub ess: f64,
     /// Variance of `b` under the component.
-    pub spread: f64,
-    /// Share of that variance that goes with the distance from the mean alone: tails, not directions.
-    pub radial: f64,
-    /// Which points serve the component, and their weights.
+    pub residual_variance: f64,
+    /// Share of that variance that a function of the distance from the mean explains: a misfit of the tails.
+    pub radial_share: f64,
+    /// The points with a weight that is not negligible, and these weights.
     pub index: Vec<usize>,
     pub omega: Vec<f64>,
     radius: Vec<f64>,
@@ -45,13 +45,13 @@ pub(crate) struct View {
     mean_g: Vec<f64>,
 }
 
-impl View {
+impl ComponentEstimate {
     pub fn new(dim: usize, shape: CurvatureShape) -> Self {
         Self {
             moments: Moments::new(dim, shape),
             ess: 0.0,
-            spread: 0.0,
-            radial: 0.0,
+            residual_variance: 0.0,
+            radial_share: 0.0,
             index: Vec::new(),
             omega: Vec::new(),
             radius: Vec::new(),
@@ -62,11 +62,11 @@ impl View {
 
     /// Standard error of `moments.value`.
     pub fn noise(&self) -> f64 {
-        (self.spread / self.ess).sqrt()
+        (self.residual_variance / self.ess).sqrt()
     }
 
     /// Estimates the moments of `component` from the points in `index`.
-    pub fn look(&mut self, component: &Gaussian, points: Weighted<'_>, scratch: &mut Scratch, tuning: &Tuning) {
+    pub fn update(&mut self, component: &Gaussian, points: ResidualPoints<'_>, scratch: &mut Scratch, tuning: &Tuning) {
         let d = component.dim();
         let (sum, squares) = self.omega.iter().fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
         self.ess = if squares > 0.0 { sum * sum / squares } else { 0.0 };
@@ -89,7 +89,7 @@ impl View {
         gather(&mut gathered, points.grad_residual, &self.index);
         lanes::transpose(&mut g, &gathered, d);
 
-        let mean_b = self.weigh(points.residual, &y, stride);
+        let mean_b = self.describe_residual(points.residual, &y, stride);
         centre(&mut y, &mut self.mean_y, &w, n);
         centre(&mut g, &mut self.mean_g, &w, n);
         let points = CentredPoints {
@@ -102,7 +102,8 @@ impl View {
         };
         let Moments { grad, hess, .. } = &mut self.moments;
         let value = component.precision().regress(&points, tuning.moments_ridge, grad, hess, scratch);
-        // A parabola through few points far from their target may say anything: what it takes off is noise, so no more.
+        // The correction removes sampling noise, so a few standard errors are its largest sensible size: a parabola through
+        // few points far from the target can be arbitrarily wrong.
         let noise = tuning.moments_max_correction * self.noise();
         self.moments.value = mean_b - value.clamp(-noise, noise);
         for buffer in [gathered, g, y, w, log_n] {
@@ -110,8 +111,8 @@ impl View {
         }
     }
 
-    /// Mean of `b`; sets its variance and the share that goes with the distance.
-    fn weigh(&mut self, b: &[f64], y: &[f64], stride: usize) -> f64 {
+    /// Mean of `b`; sets its variance and the radial share of that.
+    fn describe_residual(&mut self, b: &[f64], y: &[f64], stride: usize) -> f64 {
         self.radius.clear();
         self.radius.resize(self.index.len(), 0.0);
         for y in y.chunks_exact(stride) {
@@ -120,11 +121,11 @@ impl View {
         let (omega, index) = (&self.omega, &self.index);
         let mean_b: f64 = omega.iter().zip(index).map(|(w, &i)| w * b[i]).sum();
         let mean_r: f64 = omega.iter().zip(&self.radius).map(|(w, r)| w * r).sum();
-        let spread_r: f64 = omega.iter().zip(&self.radius).map(|(w, r)| w * (r - mean_r).powi(2)).sum();
+        let variance_r: f64 = omega.iter().zip(&self.radius).map(|(w, r)| w * (r - mean_r).powi(2)).sum();
         // Least squares of b on x, the standardised squared distance, and x^2 (whose mean is one).
         let (mut xxx, mut xxxx, mut bx, mut bxx, mut bb) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for ((w, &i), r) in omega.iter().zip(index).zip(&self.radius) {
-            let (x, b) = ((r - mean_r) / spread_r.sqrt(), b[i] - mean_b);
+            let (x, b) = ((r - mean_r) / variance_r.sqrt(), b[i] - mean_b);
             let square = x * x - 1.0;
             xxx += w * x * square;
             xxxx += w * square * square;
@@ -132,9 +133,9 @@ impl View {
             bxx += w * b * square;
             bb += w * b * b;
         }
-        self.spread = bb;
+        self.residual_variance = bb;
         let determinant = xxxx - xxx * xxx;
-        self.radial = if bb > 0.0 && determinant > 1e-9 * xxxx {
+        self.radial_share = if bb > 0.0 && determinant > 1e-9 * xxxx {
             let (slope, bend) = ((xxxx * bx - xxx * bxx) / determinant, (bxx - xxx * bx) / determinant);
             ((slope * bx + bend * bxx) / bb).clamp(0.0, 1.0)
         } else {
@@ -158,3 +159,6 @@ fn centre(x: &mut [f64], mean: &mut [f64], w: &[f64], n: usize) {
         x[..n].iter_mut().for_each(|x| *x -= *mean);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,19 +39,19 @@ impl SearchSummary {
 
 /// A mode that some climb ended in.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundMode {
     /// The Gaussian with the mode's place and curvature.
     pub gaussian: Gaussian,
     pub log_p: f64,
-    /// The gradient there: climbs end a little before the top.
+    /// The gradient there: not zero, since climbs end a little before the top.
     pub grad: Vec<f64>,
     /// Starts with even and with odd numbers that ended here.
     pub hits: [u64; 2],
 }
 
-impl Found {
+impl FoundMode {
     /// Whether its parabola has the value `log_p` at `z`, up to an error in nats and as a share of the drop.
-    fn explains(&self, z: &[f64], log_p: f64, error: f64) -> bool {
+    fn predicts(&self, z: &[f64], log_p: f64, error: f64) -> bool {
         let slope: f64 = z.iter().zip(self.gaussian.mean()).zip(&self.grad).map(|((z, m), g)| (z - m) * g).sum();
         let drop = 0.5 * self.gaussian.squared_distance(z);
         (self.log_p + slope - drop - log_p).abs() <= error * (1.0 + drop)
@@ -74,18 +74,18 @@ pub(crate) struct StartFrom<'a> {
 /// The modes found so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Search {
-    pub modes: Vec<Found>,
+    pub modes: Vec<FoundMode>,
     starts: u64,
     log_concave: bool,
-    /// Climbs that joined a mode, and those of them that its parabola explains.
+    /// Climbs that joined a mode, and those of them at which its parabola predicts `log p`.
     joined: u64,
-    explained: u64,
+    predicted: u64,
     /// Starts without a finite value.
-    lost: u64,
+    failed: u64,
 }
 
 impl Search {
-    /// Searches within the limit of `evaluator`; more modes than there may be components are not needed.
+    /// Searches within the limit of `evaluator`, for at most as many modes as there may be components.
     pub fn run(
         evaluator: &mut LimitedEvaluator<'_>,
         from: StartFrom<'_>,
@@ -99,7 +99,7 @@ impl Search {
         while evaluator.may_spend(4 * batch) {
             let before = evaluator.evals();
             search.batch(evaluator, from, kind, batch, tuning)?;
-            // Thorough where it is cheap: a rare mode is worth a few of the evaluations that are there anyway.
+            // Thorough where it is cheap: a rare mode is worth some of the evaluations that the search has left.
             let thorough = evaluator.evals()
                 >= first + (tuning.search_thorough_share * (evaluator.limit - first) as f64) as u64
                 || search.starts as usize >= tuning.search_plenty_per_mode * search.modes.len();
@@ -123,7 +123,7 @@ impl Search {
         let first = tuning.search_first_starts + tuning.search_next_starts;
         let enough = n >= (tuning.search_starts_per_mode * self.modes.len()).max(first);
         let few_singles = self.singles() as f64 <= tuning.search_max_singles * n as f64;
-        self.log_concave || n >= tuning.search_max_starts || enough && few_singles
+        self.log_concave || enough && few_singles
     }
 
     fn batch(
@@ -150,7 +150,7 @@ impl Search {
         order.truncate(tuning.search_max_known);
         let known: Vec<Gaussian> = order.iter().map(|&mode| self.modes[mode].gaussian.clone()).collect();
         let summits = climb(evaluator, &starts, from.sd, &known, tuning)?;
-        self.lost += (count - summits.len()) as u64;
+        self.failed += (count - summits.len()) as u64;
         for (number, mut summit) in (self.starts..).zip(summits) {
             summit.joins = summit.joins.map(|known| order[known]);
             self.add(evaluator, summit, number, (from.sd, kind), tuning)?;
@@ -170,8 +170,8 @@ impl Search {
         let half = (number % 2) as usize;
         if let Some(mode) = summit.joins {
             self.joined += 1;
-            let explained = self.modes[mode].explains(&summit.z, summit.log_p, tuning.search_parabola_error);
-            self.explained += u64::from(explained);
+            let predicted = self.modes[mode].predicts(&summit.z, summit.log_p, tuning.search_parabola_error);
+            self.predicted += u64::from(predicted);
         }
         let same = tuning.search_same_distance;
         let near = || self.modes.iter().position(|mode| mode.gaussian.squared_distance(&summit.z) <= same);
@@ -180,15 +180,15 @@ impl Search {
         } else if let Some(gaussian) = laplace(evaluator, &summit, sd, kind, tuning)? {
             let mut hits = [0, 0];
             hits[half] = 1;
-            self.modes.push(Found { gaussian, log_p: summit.log_p, grad: summit.grad, hits });
+            self.modes.push(FoundMode { gaussian, log_p: summit.log_p, grad: summit.grad, hits });
         }
         Ok(())
     }
 
-    /// Whether one parabola explains the density wherever the search has been: a Gaussian, as far as it can tell.
-    pub fn is_parabola(&self, tuning: &Tuning) -> bool {
+    /// Whether one parabola predicts the log density wherever the search has been: a Gaussian, as far as it can tell.
+    pub fn is_gaussian(&self, tuning: &Tuning) -> bool {
         let enough = self.joined >= tuning.search_parabola_climbs;
-        self.modes.len() == 1 && self.lost == 0 && enough && self.explained == self.joined
+        self.modes.len() == 1 && self.failed == 0 && enough && self.predicted == self.joined
     }
 
     fn singles(&self) -> u64 {
@@ -197,7 +197,7 @@ impl Search {
 
     /// The search in numbers.
     pub fn summary(&self) -> SearchSummary {
-        let most = self.modes.iter().map(Found::log_mass).fold(f64::NEG_INFINITY, f64::max);
+        let most = self.modes.iter().map(FoundMode::log_mass).fold(f64::NEG_INFINITY, f64::max);
         let (mut both, mut all) = (0.0, 0.0);
         for mode in &self.modes {
             let mass = (mode.log_mass() - most).exp();
@@ -220,8 +220,8 @@ impl Search {
     }
 }
 
-/// Whether the parabola of a mode explains the gradient at `z`: one step of Newton's with its curvature would end within
-/// its own width.
+/// Whether the parabola of a mode predicts the gradient at `z`: a Newton step with its curvature would end within its own
+/// width.
 pub(crate) fn leads_to(mode: &Gaussian, z: &[f64], grad: &[f64], tuning: &Tuning) -> bool {
     let delta: Vec<f64> = z.iter().zip(mode.mean()).map(|(a, b)| a - b).collect();
     let mut miss = vec![0.0; z.len()];
@@ -232,5 +232,5 @@ pub(crate) fn leads_to(mode: &Gaussian, z: &[f64], grad: &[f64], tuning: &Tuning
     miss.iter_mut().zip(grad).for_each(|(miss, g)| *miss += g);
     let mut landing = miss.clone();
     mode.precision().solve(&mut landing);
-    miss.iter().zip(&landing).map(|(a, b)| a * b).sum::<f64>() <= tuning.search_join_distance
+    miss.iter().zip(&landing).map(|(a, b)| a * b).sum::<f64>() <= 0.25 * tuning.search_same_distance
 }

@@ -1,13 +1,13 @@
-//! Points that serve every component: importance weights, and moments from them.
+//! Points shared by all components: importance weights, and moments from them.
 //!
 //! With `n_j` points drawn from component j (`n` in all) every point has the density `s(z) = sum_j n_j/n N_j(z)`, and
-//! `omega_ki = N_k(z_i) / s(z_i)`, normalised over i, makes all of them serve component k. The effective number of points of
-//! a component, `(sum omega)^2 / sum omega^2`, tells how many draws of its own it still needs.
+//! `omega_ki = N_k(z_i) / s(z_i)`, normalised over i, are importance weights for component k. Its effective number of
+//! points, `(sum omega)^2 / sum omega^2`, tells how many draws of its own it still needs.
 //!
-//! Weights never exceed `n / n_k`, so their sums need no logarithms, and points of far components fall out by themselves.
+//! Weights never exceed `n / n_k`, so their sums need no logarithms, and points of distant components get weights near zero.
 
 use super::evaluate::{CHUNK, LimitedEvaluator};
-use super::moments::{View, Weighted};
+use super::moments::{ComponentEstimate, ResidualPoints};
 use super::tuning::Tuning;
 use crate::draws::{DrawPlan, Key, Plan, Radius};
 use crate::error::Error;
@@ -17,12 +17,12 @@ use crate::target::Points;
 use crate::workspace::ScratchPool;
 use rayon::prelude::*;
 
-/// Independent draws: the importance weights need points that follow their density one by one, and heavy tails want them.
+/// Independent draws: the importance weights assume that each point alone follows the density `s`.
 const PLAN: DrawPlan = DrawPlan { plan: Plan::Independent, radius: Radius::Random };
 
-/// Points of the iteration before, with what does not change about them.
+/// Points of the previous iteration, with those values that do not depend on the mixture.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct PreviousPoints {
     pub z: Vec<f64>,
     pub grad: Vec<f64>,
     pub log_p: Vec<f64>,
@@ -30,7 +30,7 @@ pub(crate) struct Kept {
     pub log_s: Vec<f64>,
 }
 
-impl Kept {
+impl PreviousPoints {
     pub fn len(&self) -> usize {
         self.log_p.len()
     }
@@ -40,10 +40,10 @@ impl Kept {
     }
 }
 
-/// The points of an iteration, those kept first and then component after component, with all that is known about them.
+/// The points of an iteration with their values: those of the previous iteration first, then component after component.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
-    /// How many of them are kept from the iteration before.
+pub(crate) struct SharedPoints {
+    /// How many of them come from the previous iteration.
     old: usize,
     z: Vec<f64>,
     log_p: Vec<f64>,
@@ -59,26 +59,26 @@ pub(crate) struct Shared {
     grad_residual: Vec<f64>,
 }
 
-/// What the points say about the whole mixture.
+/// The ELBO of the mixture and its standard error.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Whole {
+pub(crate) struct ElboEstimate {
     pub elbo: f64,
     pub se: f64,
 }
 
-impl Shared {
-    /// Draws `counts[k]` points of each component and evaluates target and mixture there.
+impl SharedPoints {
+    /// Draws `draws[k]` points of each component and evaluates target and mixture there.
     pub fn draw(
         &mut self,
         evaluator: &mut LimitedEvaluator<'_>,
         q: &Mixture,
-        counts: &[usize],
+        draws: &[usize],
         (seed, iteration): (u64, u64),
-        kept: &Kept,
+        previous: &PreviousPoints,
     ) -> Result<(), Error> {
         let (d, count) = (q.dim(), q.len());
-        self.old = kept.len();
-        let n: usize = self.old + counts.iter().sum::<usize>();
+        self.old = previous.len();
+        let n: usize = self.old + draws.iter().sum::<usize>();
         self.z.resize(n * d, 0.0);
         self.grad.resize(n * d, 0.0);
         self.grad_residual.resize(n * d, 0.0);
@@ -86,12 +86,12 @@ impl Shared {
         for buffer in [&mut self.log_p, &mut self.log_q, &mut self.log_s, &mut self.residual] {
             buffer.resize(n, 0.0);
         }
-        self.log_p[..self.old].copy_from_slice(&kept.log_p);
-        self.log_s[..self.old].copy_from_slice(&kept.log_s);
-        self.grad[..self.old * d].copy_from_slice(&kept.grad);
+        self.log_p[..self.old].copy_from_slice(&previous.log_p);
+        self.log_s[..self.old].copy_from_slice(&previous.log_s);
+        self.grad[..self.old * d].copy_from_slice(&previous.grad);
         let (old, mut rest) = self.z.split_at_mut(self.old * d);
-        old.copy_from_slice(&kept.z);
-        for (k, &own) in counts.iter().enumerate() {
+        old.copy_from_slice(&previous.z);
+        for (k, &own) in draws.iter().enumerate() {
             let (z, others) = rest.split_at_mut(own * d);
             rest = others;
             let key = Key { seed, id: q.ids()[k], iteration };
@@ -108,29 +108,29 @@ impl Shared {
         }
         let (old, old_d) = (self.old, self.old * d);
         evaluator.evaluate(&self.z[old_d..], &mut self.log_p[old..], &mut self.grad[old_d..])?;
-        self.mix(q, counts, evaluator.scratch);
+        self.mix(q, draws, evaluator.scratch);
         Ok(())
     }
 
-    /// Hands the new points on to the next iteration.
-    pub fn keep(&self, kept: &mut Kept) {
+    /// Copies the new points, for the next iteration.
+    pub fn copy_new(&self, previous: &mut PreviousPoints) {
         let d = self.z.len() / self.log_p.len().max(1);
         let copy = |to: &mut Vec<f64>, from: &[f64]| {
             to.clear();
             to.extend_from_slice(from);
         };
-        copy(&mut kept.z, &self.z[self.old * d..]);
-        copy(&mut kept.grad, &self.grad[self.old * d..]);
-        copy(&mut kept.log_p, &self.log_p[self.old..]);
-        copy(&mut kept.log_s, &self.log_s[self.old..]);
+        copy(&mut previous.z, &self.z[self.old * d..]);
+        copy(&mut previous.grad, &self.grad[self.old * d..]);
+        copy(&mut previous.log_p, &self.log_p[self.old..]);
+        copy(&mut previous.log_s, &self.log_s[self.old..]);
     }
 
     /// Evaluates the mixture at all points.
-    fn mix(&mut self, q: &Mixture, counts: &[usize], scratch: &ScratchPool) {
+    fn mix(&mut self, q: &Mixture, draws: &[usize], scratch: &ScratchPool) {
         let (d, count) = (q.dim(), q.len());
         self.log_counts.clear();
-        let total: usize = counts.iter().sum();
-        self.log_counts.extend(counts.iter().map(|&n| (n as f64 / total as f64).ln()));
+        let total: usize = draws.iter().sum();
+        self.log_counts.extend(draws.iter().map(|&n| (n as f64 / total as f64).ln()));
         let (log_counts, old) = (&self.log_counts, self.old);
         let tasks = self
             .z
@@ -177,25 +177,31 @@ impl Shared {
     }
 
     /// Estimates the moments of every component of `q`, the mixture that drew the points.
-    pub fn view(&self, q: &Mixture, views: &mut Vec<View>, scratch: &ScratchPool, tuning: &Tuning) {
+    pub fn estimate(
+        &self,
+        q: &Mixture,
+        estimates: &mut Vec<ComponentEstimate>,
+        scratch: &ScratchPool,
+        tuning: &Tuning,
+    ) {
         let (d, count) = (q.dim(), q.len());
         let negligible = tuning.draw_min_importance.ln();
-        views.resize_with(count, || View::new(d, q.curvature_shape()));
-        views.par_iter_mut().enumerate().for_each(|(k, view)| {
-            view.index.clear();
-            view.omega.clear();
+        estimates.resize_with(count, || ComponentEstimate::new(d, q.curvature_shape()));
+        estimates.par_iter_mut().enumerate().for_each(|(k, estimate)| {
+            estimate.index.clear();
+            estimate.omega.clear();
             for (block, at) in self.log_n.chunks_exact(CHUNK * count).zip((0..).step_by(CHUNK)) {
                 let points = block[k * CHUNK..][..CHUNK].iter().zip(at..self.log_p.len());
                 for (own, i) in points {
                     let omega = own - self.log_s[i];
                     if omega > negligible && self.residual[i].is_finite() {
-                        view.index.push(i);
-                        view.omega.push(omega.exp());
+                        estimate.index.push(i);
+                        estimate.omega.push(omega.exp());
                     }
                 }
             }
-            let points = Weighted { z: &self.z, residual: &self.residual, grad_residual: &self.grad_residual };
-            scratch.with(|scratch| view.look(&q.components()[k], points, scratch, tuning));
+            let points = ResidualPoints { z: &self.z, residual: &self.residual, grad_residual: &self.grad_residual };
+            scratch.with(|scratch| estimate.update(&q.components()[k], points, scratch, tuning));
         });
     }
 
@@ -207,7 +213,7 @@ impl Shared {
     }
 
     /// ELBO from the new points, weighted to stand for draws of `q`: iteration by iteration they are independent.
-    pub fn whole(&self) -> Whole {
+    pub fn elbo(&self) -> ElboEstimate {
         let usable = || {
             let points = self.log_q.iter().zip(&self.log_s).zip(&self.residual).skip(self.old);
             points.filter(|(_, b)| b.is_finite()).map(|((q, s), b)| (q - s, *b))
@@ -223,51 +229,49 @@ impl Shared {
         mean /= total;
         let variance: f64 = usable().map(|(w, b)| ((w - most).exp() / total * (b - mean)).powi(2)).sum();
         let factor = count as f64 / (count as f64 - 1.0);
-        Whole { elbo: mean, se: (variance * factor).sqrt() }
+        ElboEstimate { elbo: mean, se: (variance * factor).sqrt() }
     }
 }
 
-/// Lanes and chunks go together: a block of points is never padded beyond its chunk.
+/// So that a block of points is never padded beyond its chunk.
 const _: () = assert!(CHUNK.is_multiple_of(lanes::LANES));
 
 #[cfg(test)]
 mod tests {
+    use super::super::evaluate::with_evaluator;
     use super::*;
-    use crate::evaluate::{Batch, Evaluator, Limits, of_target};
     use crate::family::Gaussian;
-    use crate::strategy::Tools;
 
     #[test]
-    fn points_of_the_iteration_before_are_weighed_by_the_density_that_they_came_from() {
+    fn points_of_the_previous_iteration_are_weighted_by_the_density_that_they_were_drawn_from() {
         let mixture = |x: f64| {
             let parts = vec![Gaussian::isotropic(vec![x, 0.0], 1.0), Gaussian::isotropic(vec![1.5, 0.5], 0.7)];
             Mixture::new(&[0.6, 0.4], parts).unwrap()
         };
         let (before, now) = (mixture(0.0), mixture(0.2));
-        let (target, scratch, mut always) = (mixture(1.0), ScratchPool::new(1), |_: &dyn Evaluator| true);
-        let (mut whole, mut batch) = (of_target(&target, &scratch, Limits::default()), Batch::default());
-        let mut tools = Tools { evaluator: &mut *whole, scratch: &scratch, iteration: 0, go_on: &mut always };
-        let mut evaluator = LimitedEvaluator::new(&mut tools, &mut batch);
-        let (mut shared, mut kept, mut views) = (Shared::default(), Kept::default(), Vec::new());
-        shared.draw(&mut evaluator, &before, &[30, 10], (1, 0), &kept).unwrap();
-        shared.keep(&mut kept);
-        shared.draw(&mut evaluator, &now, &[20, 20], (1, 1), &kept).unwrap();
-        assert_eq!((kept.len(), evaluator.evals()), (40, 80));
-        shared.view(&now, &mut views, &scratch, &Tuning::default());
+        let (mut shared, mut previous, mut estimates) =
+            (SharedPoints::default(), PreviousPoints::default(), Vec::new());
+        with_evaluator(&mixture(1.0), u64::MAX, |evaluator| {
+            shared.draw(evaluator, &before, &[30, 10], (1, 0), &previous).unwrap();
+            shared.copy_new(&mut previous);
+            shared.draw(evaluator, &now, &[20, 20], (1, 1), &previous).unwrap();
+            assert_eq!((previous.len(), evaluator.evals()), (40, 80));
+            shared.estimate(&now, &mut estimates, evaluator.scratch, &Tuning::default());
+        });
         let density = |q: &Mixture, shares: [f64; 2], z: &[f64]| {
             let drawn = Mixture::new(&shares, q.components().to_vec()).unwrap();
             drawn.log_density(z)[0].exp()
         };
-        for (k, view) in views.iter().enumerate() {
-            assert!(view.index.iter().any(|&i| i < 40) && view.index.iter().any(|&i| i >= 40));
+        for (k, estimate) in estimates.iter().enumerate() {
+            assert!(estimate.index.iter().any(|&i| i < 40) && estimate.index.iter().any(|&i| i >= 40));
             let own = Mixture::single(now.components()[k].clone());
             let ratio = |&i: &usize| {
                 let z = &shared.z[2 * i..2 * i + 2];
                 let from = if i < 40 { density(&before, [0.75, 0.25], z) } else { density(&now, [0.5, 0.5], z) };
                 own.log_density(z)[0].exp() / from
             };
-            let total: f64 = view.index.iter().map(ratio).sum();
-            for (i, omega) in view.index.iter().zip(&view.omega) {
+            let total: f64 = estimate.index.iter().map(ratio).sum();
+            for (i, omega) in estimate.index.iter().zip(&estimate.omega) {
                 let wanted = ratio(i) / total;
                 assert!((omega - wanted).abs() < 1e-12, "{omega} {wanted}");
             }

@@ -48,8 +48,6 @@ tuning! {
     search_first_starts: usize = 4,
     /// Starts of the second batch; later ones double the number made so far.
     search_next_starts: usize = 12,
-    /// Most starts in all: a density with a mode at every start would never be searched out.
-    search_max_starts: usize = 4096,
     /// Starts per known mode before the search may end: a mode with a small basin is met by one start in many.
     search_starts_per_mode: usize = 8,
     /// Share of its evaluations that a search spends even if it has found no new modes for long: rare modes are worth it.
@@ -60,13 +58,11 @@ tuning! {
     /// ends.
     search_max_singles: f64 = 0.02,
     /// Squared distance, in a mode's own metric, within which another summit is the same mode: two standard deviations.
+    /// A climb counts as leading to a mode if a Newton step from it lands within half of that.
     search_same_distance: f64 = 4.0,
     /// Squared distance, in a mode's own metric, beyond which a climb is not compared with the mode: its curvature says
     /// nothing about a place so far away.
     search_far_distance: f64 = 1e4,
-    /// Squared distance from a known mode at which a Newton step from a climb must land for the climb to count as leading
-    /// there.
-    search_join_distance: f64 = 1.0,
     /// Known modes with which climbs are compared on their way: those met most often save most evaluations.
     search_max_known: usize = 32,
     /// Climbs that must have joined a mode before its parabola can pass for the whole log density.
@@ -83,19 +79,11 @@ tuning! {
     climb_max_rounds: usize = 250,
     /// Expected gain in nats below which a climb has arrived: the mixture takes over from there.
     climb_tolerance: f64 = 1e-3,
-    /// Share of the expected gain that a step must bring (Armijo's condition).
-    climb_min_gain_share: f64 = 1e-4,
-    /// Length, in standard deviations of the start, of a step that ends a climb.
-    climb_min_step: f64 = 1e-12,
     /// Length of the first step per root of the dimension, in standard deviations of the start: no curvature is known yet.
     climb_first_step: f64 = 0.05,
 
     /// Smallest precision of a component from a mode, in units of the start's: it should not be much wider than the start.
     laplace_min_precision: f64 = 1e-2,
-    /// Largest precision of such a component, in units of the start's: narrower ones lose all digits.
-    laplace_max_precision: f64 = 1e14,
-    /// Step of the differences of gradients, in standard deviations: between truncation and rounding error.
-    laplace_difference: f64 = 1e-4,
     /// Dimension up to which diagonal covariances take one evaluation per dimension; beyond, the climb's own estimate is
     /// used.
     laplace_max_diagonal: usize = 512,
@@ -123,7 +111,8 @@ tuning! {
     /// Importance weight below which a point is left out of a component's sums; a point of its own has a weight near one.
     draw_min_importance: f64 = 1e-5,
     /// Number of components up to which the points of the previous iteration are used once more: there every point counts,
-    /// and with many components that lend each other points it gains nothing at twice the time.
+    /// and with many components that lend each other points it gains nothing at twice the time. In the last iterations so few
+    /// components also draw as many more points as make up for their small number.
     draw_reuse_max_components: usize = 8,
 
     /// Ridge of the regression, times dimension over effective points: defined with fewer points than dimensions.
@@ -154,17 +143,16 @@ tuning! {
     /// Points per component and iteration that this planning assumes.
     growth_planned_draws: u64 = 11,
     /// Misfit, in tolerances, above which a split is worthwhile: two overlapping modes that share a component cost little.
+    /// As much may be lost by deleting light components to make room for others.
     growth_min_misfit: f64 = 0.25,
     /// Gain of the last stage, in tolerances, without which there is no further split.
     growth_min_gain: f64 = 2.0,
     /// Splits that are made whatever the stage before gained.
     growth_free_stages: u64 = 2,
-    /// Fewest components that a split adds.
+    /// Fewest components that a split adds, and fewest children that differ in width.
     growth_min_added: f64 = 3.0,
     /// Components that a split may add per tolerance of misfit.
     growth_per_tolerance: f64 = 4.0,
-    /// Share of the tolerance that may be lost by deleting light components to make room for others.
-    growth_prune_share: f64 = 0.25,
     /// Times as many components after a split where no budget of evaluations says how many.
     growth_factor: usize = 4,
     /// Fewest components after such a split.
@@ -177,8 +165,6 @@ tuning! {
     growth_ladder_log_width: f64 = 1.2,
     /// Most children of different widths.
     growth_ladder_max: usize = 9,
-    /// Fewest children of different widths.
-    growth_ladder_min: usize = 3,
     /// Spread of the children's means, in the parent's standard deviations. With `growth_child_width` the children together
     /// keep about the parent's covariance: 0.7^2 + 0.5 = 0.99.
     growth_child_distance: f64 = 0.7,
@@ -219,10 +205,6 @@ tuning! {
     settle_share: f64 = 0.25,
     /// Times as many points in these iterations where the share allows it: the bias of few points counts more at the end.
     settle_min_factor: usize = 2,
-    /// Components times that factor, where there are few components: they can have more points at the same price.
-    settle_total_factor: usize = 8,
-    /// Expected gain, in tolerances, at which a run counts as converged when its evaluations are spent.
-    settle_near_convergence: f64 = 5.0,
 }
 
 impl Tuning {
@@ -263,7 +245,6 @@ impl Tuning {
             let (least, most): (f64, f64) = match &name[..] {
                 "search_min_log_mass" => (f64::MIN, 0.0),
                 "draw_noise_max_factor" => (1.0, f64::MAX),
-                "growth_ladder_min" => (2.0, f64::MAX),
                 "missed_max_weight" => (0.0, 0.99),
                 "settle_shrink" => (0.0, 1.0),
                 shares if shares.ends_with("_share") || shares.ends_with("_smoothing") => (0.0, 1.0),
@@ -273,12 +254,6 @@ impl Tuning {
             if !(positive && (least..=most).contains(&x)) {
                 return refuse(format!("{name} cannot be {value}"));
             }
-        }
-        if self.laplace_min_precision > self.laplace_max_precision {
-            return refuse("laplace_min_precision is larger than laplace_max_precision".into());
-        }
-        if self.growth_ladder_min > self.growth_ladder_max {
-            return refuse("growth_ladder_min is larger than growth_ladder_max".into());
         }
         Ok(())
     }
@@ -307,7 +282,7 @@ mod tests {
     #[test]
     fn every_constant_can_be_read_and_doubled_or_halved() {
         let default = Tuning::default();
-        assert!(Tuning::names().len() > 70 && default.is_default());
+        assert!(Tuning::names().len() > 60 && default.is_default());
         default.validate().unwrap();
         for name in Tuning::names() {
             let old = default.get(&name).unwrap();

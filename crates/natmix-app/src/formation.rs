@@ -1,4 +1,4 @@
-//! `--trace-frames`: from an observer of the run to how the mixture formed.
+//! `--trace-frames`: records frames during a run and turns them into a [`Formation`].
 
 use crate::Error;
 use crate::folder::OutputFolder;
@@ -9,26 +9,26 @@ use natmix::observe::{Film, Frame};
 use natmix::target::Target;
 use natmix_report::formation::Formation;
 
-/// A film in the making.
-pub(crate) struct Filming {
-    /// Watches the run.
+/// Records how the mixture forms during a run.
+pub(crate) struct FormationRecorder {
+    /// Observes the run and keeps frames.
     pub film: Film,
-    /// What an interrupted run has left that this one goes on from.
+    /// Frames of the interrupted run that this one resumes.
     earlier: Option<Formation>,
     most: usize,
 }
 
-impl Filming {
-    /// None if nobody asked for it.
+impl FormationRecorder {
+    /// `None` unless frames were requested.
     pub fn new(settings: &Settings, out: &OutputFolder, resumed: bool) -> Result<Option<Self>, Error> {
         let Some(most) = settings.fit.trace_frames else { return Ok(None) };
-        // A killed run has left a checkpoint but no frames: those in the folder are of a run before it.
+        // A killed run leaves a checkpoint but no frames: any frames in the folder belong to an earlier run.
         let killed = out.staged(files::CHECKPOINT).exists();
         let earlier = if resumed && !killed { read_frames(settings.out())? } else { None };
         Ok(Some(Self { film: Film::new(most), earlier, most }))
     }
 
-    /// Adds the result to what was seen. `before` counts evaluations ahead of the run.
+    /// Adds the final mixture to the recorded frames. `before` is the number of evaluations made before the run.
     pub fn finish(self, target: &dyn Target, fitted: &Fitted, before: u64) -> Formation {
         let mut frames = self.film.into_frames();
         frames.iter_mut().for_each(|frame| frame.evals += before);
