@@ -154,13 +154,18 @@ impl Config {
             Method::Bbvi => Self { strategy: Parts::new(method).into(), max_iterations: 100_000, ..base },
             // Its rule is for diagonal covariances.
             Method::Vogn => Self { strategy: Parts::new(method).into(), covariance: CovarianceKind::Diag, ..base },
-            _ => Self { strategy: Parts::new(method).into(), ..base },
+            Method::Ngvi | Method::Von | Method::MixtureDraws | Method::ComponentDraws => {
+                Self { strategy: Parts::new(method).into(), ..base }
+            }
         }
     }
 
     /// The named method that these settings started from.
     pub fn method(&self) -> Method {
-        self.parts().map_or(Method::Auto, |parts| parts.method)
+        match &self.strategy {
+            StrategyConfig::Automatic(_) => Method::Auto,
+            StrategyConfig::Parts(parts) => parts.method,
+        }
     }
 
     /// The parts of the method; nothing for the automatic mixture.

@@ -207,7 +207,12 @@ impl Overrides {
         let components = self.components.unwrap_or_default();
         config.strategy = match method {
             Method::Auto => Automatic { components, ..Automatic::default() }.into(),
-            _ => self.resolve_parts(method, config.covariance, components, about)?.into(),
+            Method::Bbvi
+            | Method::Ngvi
+            | Method::Von
+            | Method::Vogn
+            | Method::MixtureDraws
+            | Method::ComponentDraws => self.resolve_parts(method, config.covariance, components, about)?.into(),
         };
         config.validate()?;
         Ok(config)
