@@ -91,7 +91,8 @@ fn many_rows() {
         let fit = format!("fit {model} --data {model}.csv --outcome {outcome} --quiet");
         folder.expect(&[0], &format!("{fit} --out {model}"));
         println!("{model}, 100,000 rows: {:.1} s", begun.elapsed().as_secs_f64());
-        assert!(begun.elapsed().as_secs() < 60, "{model} took {:?}", begun.elapsed());
+        // A guard against a fit that does not end: slow machines take more than a minute.
+        assert!(begun.elapsed().as_secs() < 300, "{model} took {:?}", begun.elapsed());
         let report = folder.report(model);
         for (j, truth) in truth.iter().enumerate() {
             let [mean, sd] = ["mean", "sd"].map(|what| number(&report, &format!("/parameters/{}/{what}", j + 1)));

@@ -96,7 +96,7 @@ fn a_streamed_fit_resumes_with_rows_in_memory_or_on_disk() {
     );
     folder.assert_same("fit", "memory");
     let run = folder.expect(&[2], "fit density --spec none.json --stream --out no");
-    assert!(run.err.contains("a density has no data"), "{}", run.err);
+    assert!(run.err.contains("--stream does not apply to density"), "{}", run.err);
     assert!(!folder.names().iter().any(|name| name.contains("rows")), "{:?}", folder.names());
 }
 
