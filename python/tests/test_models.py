@@ -303,8 +303,8 @@ def test_numbers_in_an_array_of_objects_are_numbers():
     [
         (dict(seed=-1), ValueError, "seed must be a non-negative whole number, not -1"),
         (dict(seed=None), ValueError, "seed must be a non-negative whole number, not None"),
-        (dict(threads=1.5), ValueError, "threads must be a whole number"),
-        (dict(max_evals="many"), ValueError, "max_evals must be a whole number"),
+        (dict(threads=1.5), ValueError, "threads must be a non-negative whole number"),
+        (dict(max_evals="many"), ValueError, "max_evals must be a non-negative whole number"),
         (dict(tolerance=0), ValueError, "tolerance must be a positive number, not 0"),
         (dict(init=3.0), TypeError, r"init must be a pair \(mean, sd\)"),
         (dict(init=([0.0, 0.0], 1.0)), ValueError, r"init mean has shape \(2,\), expected a number or \(4,\)"),
