@@ -70,7 +70,8 @@ fn a_million_rows() {
         println!("{fit}: {passed:.1} s, {seconds:.1} s of one core, {memory} KB at the most; the table is {table} KB");
         assert_eq!(child.wait().unwrap().code(), Some(0));
         assert!(memory > 0 && memory < most, "{memory} KB, limit {most} KB");
-        assert!(seconds < 60.0, "{seconds} s of one core");
+        // A guard: without wide vector instructions it takes several times as long as with them.
+        assert!(seconds < 400.0, "{seconds} s of one core");
         let report = folder.report("fit");
         for j in 0..FEATURES {
             let [mean, sd] = ["mean", "sd"].map(|what| number(&report, &format!("/parameters/{}/{what}", j + 1)));
