@@ -56,7 +56,8 @@ pub const DEFAULT_EVALS: u64 = 100_000;
 fn unaided_draws(dim: usize, shape: CurvatureShape, tuning: &Tuning) -> usize {
     let draws = match shape {
         CurvatureShape::Full => tuning.draw_base + (tuning.draw_per_dimension * dim as f64) as usize,
-        CurvatureShape::Diag => tuning.draw_diagonal,
+        // The regression is by coordinate, so the dimension does not matter.
+        CurvatureShape::Diag => 0,
     };
     draws.max(tuning.draw_min)
 }
@@ -183,7 +184,7 @@ impl AutomaticStrategy {
         let (config, tuning) = (&self.config, &self.settings.tuning);
         let (centre, sd) = spread_out(config, tools.evaluator.dim())?;
         let budget = budget(config);
-        let limit = budget.map_or(tuning.search_max_evals, |most| (tuning.search_share * most as f64) as u64);
+        let limit = (tuning.search_share * budget.unwrap_or(DEFAULT_EVALS) as f64) as u64;
         let most_evals = budget.unwrap_or(u64::MAX);
         let mut evaluator =
             LimitedEvaluator { limit, most_evals, ..LimitedEvaluator::new(tools, &mut self.work.batch) };
@@ -253,7 +254,7 @@ impl AutomaticStrategy {
             let mix = |old: f64, new: f64| if old.is_nan() { new } else { old + tuning.growth_smoothing * (new - old) };
             // Capped, so that an early, very bad fit is soon forgotten.
             phase.residual_variance[k] =
-                mix(phase.residual_variance[k], estimate.residual_variance.min(tuning.growth_outlying_variance));
+                mix(phase.residual_variance[k], estimate.residual_variance.min(tuning.growth_max_variance));
             phase.radial_share[k] = mix(phase.radial_share[k], estimate.radial_share);
             // Effective points from other components need not be drawn again.
             let borrowed = (estimate.ess - phase.draws[k] as f64).max(0.0)
@@ -297,8 +298,7 @@ impl AutomaticStrategy {
             // Where nothing can be evaluated there is no mass.
             work.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
             work.new_weights.resize(count, 0.0);
-            let bound = if phase.stage == 0 { tuning.weight_trust_region_first } else { tuning.weight_trust_region };
-            rule::weights::trust_region_step(log_w, &work.values, 1.0, bound, &mut work.new_weights);
+            rule::weights::trust_region_step(log_w, &work.values, 1.0, tuning.weight_trust_region, &mut work.new_weights);
         }
     }
 }

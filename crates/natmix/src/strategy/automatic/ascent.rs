@@ -14,6 +14,12 @@ use crate::family::Gaussian;
 const ARMIJO: f64 = 1e-4;
 /// Length of a step, in standard deviations of the start, below which it is lost in rounding.
 const MIN_STEP: f64 = 1e-12;
+/// Pairs of steps and gradient changes that a climb remembers.
+const MEMORY: usize = 12;
+/// Rounds after which a climb is given up: a long ridge is not worth the budget.
+const MAX_ROUNDS: usize = 250;
+/// Length of the first step per root of the dimension, in standard deviations of the start: no curvature is known yet.
+const FIRST_STEP: f64 = 0.05;
 
 /// The end of a climb.
 #[derive(Clone, Debug)]
@@ -110,7 +116,7 @@ impl Climb {
         let curvature = dot(&moved, &fall);
         let length = moved.iter().zip(scale).map(|(x, s)| (x / s).powi(2)).sum::<f64>().sqrt();
         if curvature > 1e-10 * dot(&moved, &moved).sqrt() * dot(&fall, &fall).sqrt() {
-            if self.pairs.len() == tuning.climb_memory {
+            if self.pairs.len() == MEMORY {
                 self.pairs.remove(0);
             }
             self.pairs.push((moved, fall, curvature.recip()));
@@ -185,8 +191,8 @@ pub(crate) fn climb(
                 direction: vec![0.0; d],
                 slope: 0.0,
                 step: 0.0,
-                pairs: Vec::with_capacity(tuning.climb_memory),
-                reach: tuning.climb_first_step * (d as f64).sqrt(),
+                pairs: Vec::with_capacity(MEMORY),
+                reach: FIRST_STEP * (d as f64).sqrt(),
                 end: if fine { None } else { Some(ClimbEnd::Lost) },
             };
             if fine {
@@ -196,7 +202,7 @@ pub(crate) fn climb(
         })
         .collect();
     let mut trials = Vec::with_capacity(n * d);
-    for _ in 0..tuning.climb_max_rounds {
+    for _ in 0..MAX_ROUNDS {
         trials.clear();
         for climb in climbs.iter().filter(|climb| climb.end.is_none()) {
             trials.extend(climb.z.iter().zip(&climb.direction).map(|(z, x)| z + climb.step * x));

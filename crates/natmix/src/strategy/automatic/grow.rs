@@ -18,16 +18,11 @@ pub(crate) fn children(
     weights: &[f64],
     residual_variance: &[f64],
     wanted: usize,
-    tolerance: f64,
     tuning: &Tuning,
 ) -> Vec<usize> {
     let (count, most) = (weights.len(), tuning.growth_max_variance);
-    let least = tuning.growth_min_gain_share * tolerance / count as f64;
-    let gain = |k: usize| 0.5 * weights[k] * residual_variance[k].min(most);
-    // Components that fit are not split.
-    let worth: Vec<f64> = (0..count)
-        .map(|k| if gain(k) > least { weights[k] * residual_variance[k].min(most).sqrt() } else { 0.0 })
-        .collect();
+    // Components that fit are worth no child.
+    let worth: Vec<f64> = (0..count).map(|k| weights[k] * residual_variance[k].min(most).sqrt()).collect();
     let total: f64 = worth.iter().sum();
     let room = wanted.saturating_sub(count);
     let mut children = vec![1; count];
@@ -76,9 +71,7 @@ pub(crate) fn grow(
     let phase = &mut state.phase;
     let old = &state.mixture;
     let weights = old.weights();
-    // A fixed number of components is reached even where more gain nothing.
-    let tolerance = if fixed == 0 { config.tolerance } else { 0.0 };
-    let children = children(&lasting, &phase.residual_variance, wanted, tolerance, tuning);
+    let children = children(&lasting, &phase.residual_variance, wanted, tuning);
     if children.iter().all(|&n| n == 1) {
         return Ok(false);
     }

@@ -12,6 +12,8 @@ use crate::target::CurvatureShape;
 const DIFFERENCE_STEP: f64 = 1e-4;
 /// Largest precision, in units of the start's: beyond it no digits are left.
 const MAX_PRECISION: f64 = 1e14;
+/// Smallest precision, in units of the start's: a component should not be much wider than the start.
+const MIN_PRECISION: f64 = 1e-2;
 
 /// Laplace's approximation at a summit; `None` if no gradient near it can be evaluated. Directions along which `log p` is
 /// convex get the absolute value of their curvature, and none is much wider than the start.
@@ -28,20 +30,20 @@ pub(crate) fn laplace(
     } else if evaluator.can_afford(d) {
         difference_curvature(evaluator, summit, sd)?
     } else {
-        Some(climb_curvature(summit, sd, tuning))
+        Some(climb_curvature(summit, sd))
     };
     let Some(curvature) = known else { return Ok(None) };
-    let prec = kind.with_curvature(&curvature, sd, &|precision| bounded(precision, tuning));
+    let prec = kind.with_curvature(&curvature, sd, &bounded);
     Ok(prec.ok().map(|prec| Gaussian::new(summit.z.clone(), prec)))
 }
 
-fn bounded(precision: f64, tuning: &Tuning) -> f64 {
-    if precision.is_nan() { 1.0 } else { precision.abs().clamp(tuning.laplace_min_precision, MAX_PRECISION) }
+fn bounded(precision: f64) -> f64 {
+    if precision.is_nan() { 1.0 } else { precision.abs().clamp(MIN_PRECISION, MAX_PRECISION) }
 }
 
 /// The diagonal that the climb itself has estimated, in units of the start's standard deviations: for the end of a budget.
-fn climb_curvature(summit: &Summit, sd: &[f64], tuning: &Tuning) -> Vec<f64> {
-    linalg::diagonal(summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v, tuning)), sd.len())
+fn climb_curvature(summit: &Summit, sd: &[f64]) -> Vec<f64> {
+    linalg::diagonal(summit.variance.iter().zip(sd).map(|(v, sd)| bounded(sd * sd / v)), sd.len())
 }
 
 /// Minus the Hessian, in units of the start's standard deviations; forward differences, since the gradient at the summit is

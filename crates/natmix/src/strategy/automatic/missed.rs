@@ -12,6 +12,12 @@ use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::{Gaussian, Mixture};
 
+/// Points remembered for each that may become a component: many of them lie near each other.
+const REMEMBERED: usize = 4;
+/// Largest log mass of a component at a missed point, relative to what the mixture has: an unbounded density gives any
+/// number.
+const MAX_LOG_MASS: f64 = 20.0;
+
 /// Evaluated points, with how far `log p - log q` was above the ELBO there; infinite for modes, which other points never
 /// replace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,7 +61,7 @@ impl CandidatePoints {
                 continue;
             }
             let points = self.excess.iter().enumerate().filter(|(_, excess)| excess.is_finite());
-            if points.clone().count() >= tuning.missed_max_points {
+            if points.clone().count() >= REMEMBERED * tuning.missed_max_added {
                 match points.min_by(|a, b| a.1.total_cmp(b.1)) {
                     Some((least, &low)) if low < excess => self.remove(least),
                     _ => continue,
@@ -100,7 +106,7 @@ impl CandidatePoints {
             };
             if let Some(gaussian) = laplace(evaluator, &summit, sd, q.covariance_kind(), tuning)? {
                 // Bounded, since the estimate overflows for an unbounded density.
-                let mass = (summit.log_p - gaussian.log_norm() - elbo).min(tuning.missed_max_log_mass).exp();
+                let mass = (summit.log_p - gaussian.log_norm() - elbo).min(MAX_LOG_MASS).exp();
                 if mass >= least_mass {
                     added.push((gaussian, mass));
                 }

@@ -19,6 +19,9 @@ use crate::lanes;
 use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
 
+/// Effective points below which a component is left as it is.
+const MIN_POINTS: f64 = 1.5;
+
 /// All points of an iteration, with the residual `b = log p - log q` and its gradient.
 #[derive(Clone, Copy)]
 pub(crate) struct ResidualPoints<'a> {
@@ -70,7 +73,7 @@ impl ComponentEstimate {
         let d = component.dim();
         let (sum, squares) = self.omega.iter().fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
         self.ess = if squares > 0.0 { sum * sum / squares } else { 0.0 };
-        self.moments.usable = self.ess > tuning.moments_min_points;
+        self.moments.usable = self.ess > MIN_POINTS;
         if !self.moments.usable {
             return;
         }

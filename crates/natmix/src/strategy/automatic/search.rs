@@ -110,7 +110,7 @@ impl Search {
             let affordable = evaluator.limit.saturating_sub(evaluator.evals()) / cost;
             let made = search.starts as usize;
             let second = made == tuning.search_first_starts;
-            batch = if second { tuning.search_next_starts } else { made }.min(affordable as usize);
+            batch = if second { second_batch(tuning) } else { made }.min(affordable as usize);
             if batch < 2 {
                 break;
             }
@@ -120,8 +120,7 @@ impl Search {
 
     fn enough(&self, tuning: &Tuning) -> bool {
         let n = self.starts as usize;
-        let first = tuning.search_first_starts + tuning.search_next_starts;
-        let enough = n >= (tuning.search_starts_per_mode * self.modes.len()).max(first);
+        let enough = n >= tuning.search_first_starts + second_batch(tuning);
         let few_singles = self.singles() as f64 <= tuning.search_max_singles * n as f64;
         self.log_concave || enough && few_singles
     }
@@ -147,7 +146,6 @@ impl Search {
         }
         let mut order: Vec<usize> = (0..self.modes.len()).collect();
         order.sort_by_key(|&mode| std::cmp::Reverse(self.modes[mode].hits.iter().sum::<u64>()));
-        order.truncate(tuning.search_max_known);
         let known: Vec<Gaussian> = order.iter().map(|&mode| self.modes[mode].gaussian.clone()).collect();
         let summits = climb(evaluator, &starts, from.sd, &known, tuning)?;
         self.failed += (count - summits.len()) as u64;
@@ -170,7 +168,7 @@ impl Search {
         let half = (number % 2) as usize;
         if let Some(mode) = summit.joins {
             self.joined += 1;
-            let predicted = self.modes[mode].predicts(&summit.z, summit.log_p, tuning.search_parabola_error);
+            let predicted = self.modes[mode].predicts(&summit.z, summit.log_p, tuning.climb_tolerance);
             self.predicted += u64::from(predicted);
         }
         let same = tuning.search_same_distance;
@@ -187,7 +185,7 @@ impl Search {
 
     /// Whether one parabola predicts the log density wherever the search has been: a Gaussian, as far as it can tell.
     pub fn is_gaussian(&self, tuning: &Tuning) -> bool {
-        let enough = self.joined >= tuning.search_parabola_climbs;
+        let enough = self.joined >= second_batch(tuning) as u64;
         self.modes.len() == 1 && self.failed == 0 && enough && self.predicted == self.joined
     }
 
@@ -220,15 +218,17 @@ impl Search {
     }
 }
 
+/// Starts of the second batch, which makes four times as many in all; later batches double the number.
+fn second_batch(tuning: &Tuning) -> usize {
+    3 * tuning.search_first_starts
+}
+
 /// Whether the parabola of a mode predicts the gradient at `z`: a Newton step with its curvature would end within its own
 /// width.
 pub(crate) fn leads_to(mode: &Gaussian, z: &[f64], grad: &[f64], tuning: &Tuning) -> bool {
     let delta: Vec<f64> = z.iter().zip(mode.mean()).map(|(a, b)| a - b).collect();
     let mut miss = vec![0.0; z.len()];
     mode.precision().times(&delta, &mut miss);
-    if delta.iter().zip(&miss).map(|(a, b)| a * b).sum::<f64>() > tuning.search_far_distance {
-        return false;
-    }
     miss.iter_mut().zip(grad).for_each(|(miss, g)| *miss += g);
     let mut landing = miss.clone();
     mode.precision().solve(&mut landing);

@@ -18,6 +18,8 @@ use crate::workspace::ScratchPool;
 use rayon::prelude::*;
 
 /// Independent draws: the importance weights assume that each point alone follows the density `s`.
+/// Importance weight below which a point is left out of a component's sums; a point of its own has a weight near one.
+const MIN_IMPORTANCE: f64 = 1e-5;
 const PLAN: DrawPlan = DrawPlan { plan: Plan::Independent, radius: Radius::Random };
 
 /// Points of the previous iteration, with those values that do not depend on the mixture.
@@ -185,7 +187,7 @@ impl SharedPoints {
         tuning: &Tuning,
     ) {
         let (d, count) = (q.dim(), q.len());
-        let negligible = tuning.draw_min_importance.ln();
+        let negligible = MIN_IMPORTANCE.ln();
         estimates.resize_with(count, || ComponentEstimate::new(d, q.curvature_shape()));
         estimates.par_iter_mut().enumerate().for_each(|(k, estimate)| {
             estimate.index.clear();

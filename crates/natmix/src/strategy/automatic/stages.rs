@@ -85,7 +85,7 @@ impl AutomaticStrategy {
         let phase = &self.state.phase;
         let gained = now - phase.previous_elbo > tuning.growth_min_gain * tolerance;
         let worthwhile =
-            misfit >= tuning.growth_min_misfit * tolerance && (phase.stage < tuning.growth_free_stages || gained);
+            misfit >= tuning.growth_min_misfit * tolerance && gained;
         if misfit.is_nan() || fixed == 0 && !worthwhile || fixed > 0 && count >= fixed {
             return Ok(false);
         }
@@ -102,7 +102,7 @@ impl AutomaticStrategy {
                 let few = (left / tuning.growth_min_iterations).min(2 * count as u64);
                 ((left / tuning.growth_iterations).max(few) as usize).min(useful)
             }
-            (0, None) => (tuning.growth_factor * count).max(tuning.growth_min_components).min(useful),
+            (0, None) => (tuning.growth_factor * count.max(tuning.growth_factor)).min(useful),
             (fixed, _) => fixed,
         };
         let wanted = wanted.min(most);

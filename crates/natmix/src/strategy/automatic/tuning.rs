@@ -42,14 +42,9 @@ tuning! {
 
     /// Share of the evaluations that the search for modes may spend: the larger part is needed to shape the components.
     search_share: f64 = 0.2,
-    /// Most evaluations of the search where there is no budget of evaluations.
-    search_max_evals: u64 = 100_000,
-    /// Starts of the first batch: enough to see whether all of them lead to one mode.
+    /// Starts of the first batch: enough to see whether all of them lead to one mode. The second has three times as many,
+    /// and each later one as many as all before it.
     search_first_starts: usize = 4,
-    /// Starts of the second batch; later ones double the number made so far.
-    search_next_starts: usize = 12,
-    /// Starts per known mode before the search may end: a mode with a small basin is met by one start in many.
-    search_starts_per_mode: usize = 8,
     /// Share of its evaluations that a search spends even if it has found no new modes for long: rare modes are worth it.
     search_thorough_share: f64 = 0.25,
     /// Starts per known mode at which it ends without having spent that share.
@@ -60,30 +55,14 @@ tuning! {
     /// Squared distance, in a mode's own metric, within which another summit is the same mode: two standard deviations.
     /// A climb counts as leading to a mode if a Newton step from it lands within half of that.
     search_same_distance: f64 = 4.0,
-    /// Squared distance, in a mode's own metric, beyond which a climb is not compared with the mode: its curvature says
-    /// nothing about a place so far away.
-    search_far_distance: f64 = 1e4,
-    /// Known modes with which climbs are compared on their way: those met most often save most evaluations.
-    search_max_known: usize = 32,
-    /// Climbs that must have joined a mode before its parabola can pass for the whole log density.
-    search_parabola_climbs: u64 = 12,
-    /// Error of the parabola that still counts as none: in nats, and as a share of the drop from the mode.
-    search_parabola_error: f64 = 1e-3,
     /// Log of the smallest mass of a mode, relative to the heaviest by Laplace's estimate, that gets a component: below it
     /// the estimate would have to be wrong by many orders of magnitude.
     search_min_log_mass: f64 = -30.0,
 
-    /// Pairs of steps and gradient changes that a climb (L-BFGS) remembers.
-    climb_memory: usize = 12,
-    /// Rounds after which a climb is given up: a long ridge is not worth the budget.
-    climb_max_rounds: usize = 250,
-    /// Expected gain in nats below which a climb has arrived: the mixture takes over from there.
+    /// Expected gain in nats below which a climb has arrived: the mixture takes over from there. A parabola that errs by less,
+    /// as a share of the drop from the mode too, counts as exact.
     climb_tolerance: f64 = 1e-3,
-    /// Length of the first step per root of the dimension, in standard deviations of the start: no curvature is known yet.
-    climb_first_step: f64 = 0.05,
 
-    /// Smallest precision of a component from a mode, in units of the start's: it should not be much wider than the start.
-    laplace_min_precision: f64 = 1e-2,
     /// Dimension up to which diagonal covariances take one evaluation per dimension; beyond, the climb's own estimate is
     /// used.
     laplace_max_diagonal: usize = 512,
@@ -92,15 +71,14 @@ tuning! {
     /// mass.
     start_weight: f64 = 0.05,
 
-    /// Fewest points per component and iteration: with fewer the regression is mostly its ridge.
+    /// Fewest points per component and iteration: with fewer the regression is mostly its ridge. Enough for a diagonal
+    /// covariance in any dimension, since its regression is by coordinate.
     draw_min: usize = 10,
     /// Points of a component with a full covariance that no other component lends points to: this many, and more per
     /// dimension.
     draw_base: usize = 5,
     /// Points per dimension beyond `draw_base`. Few points and many steps beat many points and few steps.
     draw_per_dimension: f64 = 0.5,
-    /// Points of a component with a diagonal covariance: its regression is by coordinate, so the dimension does not matter.
-    draw_diagonal: usize = 16,
     /// Effective points that a component should have, in multiples of its own: where others lend them, it draws less.
     draw_effective_factor: usize = 3,
     /// Standard error of a component's value, times its weight, above which it draws more: noise would throw the weights
@@ -108,8 +86,6 @@ tuning! {
     draw_noise_limit: f64 = 0.1,
     /// Most times as many points as it would draw otherwise.
     draw_noise_max_factor: f64 = 4.0,
-    /// Importance weight below which a point is left out of a component's sums; a point of its own has a weight near one.
-    draw_min_importance: f64 = 1e-5,
     /// Number of components up to which the points of the previous iteration are used once more: there every point counts,
     /// and with many components that lend each other points it gains nothing at twice the time. In the last iterations so few
     /// components also draw as many more points as make up for their small number.
@@ -120,15 +96,10 @@ tuning! {
     /// Standard errors by which the fitted parabola may correct the mean of the residual: through few points far from the
     /// target it may say anything.
     moments_max_correction: f64 = 2.0,
-    /// Effective points below which a component is left as it is.
-    moments_min_points: f64 = 1.5,
 
     /// Iterations of a stage before the weights move: a component must not lose its weight before it has found its shape.
     weight_wait: u64 = 8,
-    /// KL bound on a step of the weights before the first split: the modes' masses are only Laplace's estimates.
-    weight_trust_region_first: f64 = 0.1,
-    /// KL bound on a step of the weights after the first split: smaller, since children begin with equal weights that are
-    /// nearly right.
+    /// KL bound on a step of the weights.
     weight_trust_region: f64 = 0.03,
 
     /// Fewest iterations before the first split.
@@ -145,20 +116,14 @@ tuning! {
     /// Misfit, in tolerances, above which a split is worthwhile: two overlapping modes that share a component cost little.
     /// As much may be lost by deleting light components to make room for others.
     growth_min_misfit: f64 = 0.25,
-    /// Gain of the last stage, in tolerances, without which there is no further split.
+    /// Gain of the last split, in tolerances, without which there is no further one.
     growth_min_gain: f64 = 2.0,
-    /// Splits that are made whatever the stage before gained.
-    growth_free_stages: u64 = 2,
     /// Fewest components that a split adds, and fewest children that differ in width.
     growth_min_added: f64 = 3.0,
     /// Components that a split may add per tolerance of misfit.
     growth_per_tolerance: f64 = 4.0,
-    /// Times as many components after a split where no budget of evaluations says how many.
+    /// Times as many components after a split where no budget of evaluations says how many, and times itself at least.
     growth_factor: usize = 4,
-    /// Fewest components after such a split.
-    growth_min_components: usize = 16,
-    /// Expected gain of a component, as a share of its part of the tolerance, below which it is not split.
-    growth_min_gain_share: f64 = 0.1,
     /// Share of the residual's variance that must follow the distance from the mean alone for children of different widths.
     growth_radial_share: f64 = 0.4,
     /// Log of the widest child's width over its parent's, where children differ in width.
@@ -172,10 +137,9 @@ tuning! {
     growth_child_width: f64 = std::f64::consts::FRAC_1_SQRT_2,
     /// First KL bound of a child: its place is a guess, so it may move quickly.
     growth_child_trust_region: f64 = 0.3,
-    /// Variance of the residual beyond which it says no more about what a split would gain.
+    /// Variance of the residual beyond which it says no more about what a split would gain; what was far off once should
+    /// soon be forgotten.
     growth_max_variance: f64 = 4.0,
-    /// Largest variance that enters a running mean: what was far off once should soon be forgotten.
-    growth_outlying_variance: f64 = 10.0,
     /// Share of the newest value in the running means of the residual's variance and its radial share.
     growth_smoothing: f64 = 0.3,
 
@@ -186,14 +150,10 @@ tuning! {
 
     /// Nats by which a point must lie above the ELBO to be missed: the mixture has a twentieth of the density there.
     missed_excess: f64 = 3.0,
-    /// Most missed points that are remembered, apart from modes.
-    missed_max_points: usize = 32,
     /// Most components added at missed points at a time.
     missed_max_added: usize = 8,
     /// Most of the weight that these get together: Laplace's estimate may be far too large.
     missed_max_weight: f64 = 0.5,
-    /// Largest log mass of such a component, relative to what the mixture has: an unbounded density gives a number too.
-    missed_max_log_mass: f64 = 20.0,
     /// Most times that components are added at missed points: each costs a stage.
     missed_max_rounds: u64 = 4,
 
@@ -282,7 +242,7 @@ mod tests {
     #[test]
     fn every_constant_can_be_read_and_doubled_or_halved() {
         let default = Tuning::default();
-        assert!(Tuning::names().len() > 60 && default.is_default());
+        assert!(Tuning::names().len() > 40 && default.is_default());
         default.validate().unwrap();
         for name in Tuning::names() {
             let old = default.get(&name).unwrap();

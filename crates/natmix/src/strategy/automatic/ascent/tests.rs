@@ -75,7 +75,7 @@ fn a_climb_of_an_unbounded_density_is_given_up() {
         };
         let (summit, evals) = climb_from(rising, &[1.0], &[], 10_000, &Tuning::default());
         let summit = summit.unwrap();
-        assert!(evals <= Tuning::default().climb_max_rounds as u64 + 1, "{evals}");
+        assert!(evals <= MAX_ROUNDS as u64 + 1, "{evals}");
         assert!(summit.log_p > 1e6 && summit.joins.is_none());
     }
 }

@@ -30,11 +30,11 @@ fn at(x: f64, sd: f64) -> Gaussian {
 #[test]
 fn only_components_that_do_not_fit_are_split() {
     let tuning = Tuning::default();
-    let children = children(&[0.5, 0.3, 0.2], &[0.0, 1.0, 1.0], 13, 0.01, &tuning);
+    let children = children(&[0.5, 0.3, 0.2], &[0.0, 1.0, 1.0], 13, &tuning);
     assert_eq!(children[0], 1);
     assert_eq!(children.iter().sum::<usize>(), 13);
     assert!(children[1] > children[2]);
-    assert_eq!(super::children(&[1.0], &[1e-9], 8, 0.01, &tuning), [1]);
+    assert_eq!(super::children(&[1.0], &[0.0], 8, &tuning), [1]);
 }
 
 #[test]

@@ -48,8 +48,7 @@ fn the_curvature_of_a_quadratic_is_exact() {
 
 #[test]
 fn precisions_are_bounded_in_units_of_the_start() {
-    let tuning = Tuning::default();
-    for (precision, bound) in [(1e-9, tuning.laplace_min_precision), (1e20, MAX_PRECISION)] {
+    for (precision, bound) in [(1e-9, MIN_PRECISION), (1e20, MAX_PRECISION)] {
         for kind in [CovarianceKind::Full, CovarianceKind::Diag] {
             for start in [0.1_f64, 10.0] {
                 let gaussian = at_zero(&[precision], &[start], kind, 100).0.unwrap();

@@ -121,8 +121,8 @@ fn there_is_no_split_if_the_last_stage_gained_nothing() {
     assert_eq!(plan(2, -1.0), (2, 2, true));
     assert_eq!(plan(2, -1.01), (2, 2, true));
     assert_eq!(plan(2, -1.5).1, 3);
-    // The first splits need no gain before them.
-    assert_eq!(plan(1, -1.0).1, 2);
+    // Nothing comes before the first split.
+    assert_eq!(plan(0, f64::NEG_INFINITY).1, 1);
 }
 
 #[test]
