@@ -298,7 +298,8 @@ impl AutomaticStrategy {
             // Where nothing can be evaluated there is no mass.
             work.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = least - 1.0);
             work.new_weights.resize(count, 0.0);
-            rule::weights::trust_region_step(log_w, &work.values, 1.0, tuning.weight_trust_region, &mut work.new_weights);
+            let bound = if phase.stage == 0 { tuning.weight_trust_region_first } else { tuning.weight_trust_region };
+            rule::weights::trust_region_step(log_w, &work.values, 1.0, bound, &mut work.new_weights);
         }
     }
 }

@@ -84,8 +84,7 @@ impl AutomaticStrategy {
         let tuning = &self.settings.tuning;
         let phase = &self.state.phase;
         let gained = now - phase.previous_elbo > tuning.growth_min_gain * tolerance;
-        let worthwhile =
-            misfit >= tuning.growth_min_misfit * tolerance && gained;
+        let worthwhile = misfit >= tuning.growth_min_misfit * tolerance && gained;
         if misfit.is_nan() || fixed == 0 && !worthwhile || fixed > 0 && count >= fixed {
             return Ok(false);
         }

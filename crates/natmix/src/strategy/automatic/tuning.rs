@@ -99,7 +99,10 @@ tuning! {
 
     /// Iterations of a stage before the weights move: a component must not lose its weight before it has found its shape.
     weight_wait: u64 = 8,
-    /// KL bound on a step of the weights.
+    /// KL bound on a step of the weights before the first split: the modes' masses are only Laplace's estimates.
+    weight_trust_region_first: f64 = 0.1,
+    /// KL bound on a step of the weights after the first split: smaller, since children begin with equal weights that are
+    /// nearly right.
     weight_trust_region: f64 = 0.03,
 
     /// Fewest iterations before the first split.
