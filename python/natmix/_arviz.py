@@ -15,7 +15,7 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
     kept = post._record.draws
     n = len(kept) if n is None else n
     seed = post.seed if seed is None else seed
-    z = post._mixture.sample(n, seed)
+    z = post._record.sample(n, seed)
     # The draws kept with the posterior are the same: the target is not needed.
     same = kept.shape == (n, len(post.parameter_names)) and seed == post.seed
     flat = kept if same else post._own_scale(z)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import os
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from . import _natmix
 from ._summary import Summary
 from ._table import Table
 from ._target import Target, Variable
+
+Level = Literal["answer", "mixture", "weighted"]
 
 
 class NatmixWarning(UserWarning):
@@ -84,9 +86,18 @@ class Posterior:
         return _number(self._report["ess"])
 
     @property
-    def trusted(self) -> bool:
-        """Whether the diagnostics found no reason to distrust the fit."""
+    def trusted(self) -> bool | None:
+        """Whether the delivered draws are right, as far as the tests can tell; None if nothing was measured."""
         return self._report["verdict"]["trusted"]
+
+    @property
+    def level(self) -> str | None:
+        """Which draws are the answer: ``mixture``, ``weighted`` or ``none`` (no draws that can be relied on).
+
+        None for networks, whose weights are not judged one by one.
+        """
+        answer = self._report.get("answer")
+        return None if answer is None else answer["level"]
 
     @property
     def verdict(self) -> str:
@@ -189,26 +200,33 @@ class Posterior:
         """Labels along the dimensions of the variables."""
         return self._record.coords
 
-    def sample(self, n: int = 1000, *, seed: int = 1, resample: bool = False, threads: int = 0) -> np.ndarray:
+    def sample(
+        self, n: int = 1000, *, seed: int = 1, level: Level = "answer", resample: bool = False, threads: int = 0
+    ) -> np.ndarray:
         """Draws ``(n, p)`` on the parameters' own scale.
 
-        ``resample`` corrects them by their importance weights, which needs the target: it is available after a fit, and after
-        ``natmix.load(dir, target)``.
+        ``level="answer"`` gives those that the fit delivers, ``"mixture"`` those of the mixture itself, and ``"weighted"`` (or
+        ``resample=True``) those of the mixture corrected by their importance weights. Where these are not the answer, they
+        need the target: it is available after a fit, and after ``natmix.load(dir, target)``.
         """
-        return self._own_scale(self._points(n, seed, resample, threads))
+        return self._own_scale(self._points(n, seed, "weighted" if resample else level, threads))
 
     def sample_variables(
-        self, n: int = 1000, *, seed: int = 1, resample: bool = False, threads: int = 0
+        self, n: int = 1000, *, seed: int = 1, level: Level = "answer", resample: bool = False, threads: int = 0
     ) -> dict[str, np.ndarray]:
-        """Draws by variable, each ``(n, *shape)``."""
-        return self._by_variable(self.sample(n, seed=seed, resample=resample, threads=threads))
+        """Draws by variable, each ``(n, *shape)``; arguments as for :meth:`sample`."""
+        return self._by_variable(self.sample(n, seed=seed, level=level, resample=resample, threads=threads))
 
-    def _points(self, n: int, seed: int, resample: bool, threads: int) -> np.ndarray:
+    def _points(self, n: int, seed: int, level: Level, threads: int) -> np.ndarray:
         if n < 0:
             raise ValueError(f"n must not be negative, not {n}")
-        if not resample:
+        if level == "mixture":
             return self._mixture.sample(n, seed)
-        return self._mixture.resample(self._needed("resampling").native, n, seed, threads)
+        if level not in ("answer", "weighted"):
+            raise ValueError(f"level must be 'answer', 'mixture' or 'weighted', not {level!r}")
+        if level == "weighted" and not self._record.has_weighted_draws:
+            return self._mixture.resample(self._needed("weighted draws").native, n, seed, threads)
+        return self._record.sample(n, seed)
 
     def _own_scale(self, z: np.ndarray) -> np.ndarray:
         if self._record.variables:
@@ -241,8 +259,8 @@ class Posterior:
     def summary(self, *, resample: bool = False) -> Summary:
         """Mean, standard deviation and quantiles of each parameter.
 
-        They describe the mixture; ``resample`` corrects them by the importance weights, as in :meth:`sample`. Where k-hat is
-        below 0.7 that removes most of the error of the mixture.
+        They describe the draws that the fit delivers; with ``resample``, those of the mixture corrected by their importance
+        weights, as in :meth:`sample`.
 
         >>> import natmix
         >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=1, names=["a"], components=1)

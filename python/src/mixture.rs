@@ -106,7 +106,8 @@ impl PyMixture {
         let target = target.engine()?;
         let z = in_pool(py, threads, || {
             let draws = WEIGHTED_PER_DRAW.saturating_mul(n).max(MIN_WEIGHTED);
-            natmix::diagnose::weigh_draws(target, &self.0, draws, seed).map(|weighted| weighted.resample(n, seed))
+            natmix::diagnose::weigh_draws(target, &self.0, draws, seed)
+                .map(|weighted| weighted.delivered().resample(n, seed))
         })?;
         if z.is_empty() && n > 0 {
             return Err(PyValueError::new_err("no draw has a usable importance weight"));

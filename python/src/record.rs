@@ -9,7 +9,7 @@ use crate::target::{PyTarget, table};
 use natmix_app::predictive::Predictive;
 use natmix_app::record::{read_report, read_rows, write_trace};
 use natmix_app::saved::{ExternalMemory, SavedVariable};
-use natmix_app::summary::MixtureSample;
+use natmix_app::summary::DeliveredSample;
 use natmix_app::{Description, Predicted, SavedModel, SavedPosterior};
 use natmix_models::Predictions;
 use natmix_models::design::{Coding, Encoding};
@@ -36,7 +36,7 @@ type NeededColumns = (Vec<(String, Option<Vec<String>>)>, Option<String>, Option
 pub struct PyRecord {
     kept: natmix_app::FitRecord,
     /// Draws in the space that was fitted, if the fit ran in this process.
-    sample: Option<MixtureSample>,
+    sample: Option<DeliveredSample>,
     /// Figures of a regression's rows, computed when first asked for.
     rows: OnceLock<Predictive>,
 }
@@ -177,6 +177,19 @@ impl PyRecord {
         PyMixture(self.kept.posterior.mixture.clone())
     }
 
+    /// Whether the answer consists of weighted draws, which are stored.
+    #[getter]
+    fn has_weighted_draws(&self) -> bool {
+        self.kept.posterior.answer.is_some()
+    }
+
+    /// Draws of the answer, in the space that was fitted.
+    fn sample<'py>(&self, py: Python<'py>, n: usize, seed: u64) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let posterior = &self.kept.posterior;
+        let draws = py.detach(|| posterior.sample(n, seed));
+        rows(py, draws, posterior.mixture.dim())
+    }
+
     #[getter]
     fn parameter_names(&self) -> Vec<String> {
         self.kept.posterior.parameter_names.clone()
@@ -249,9 +262,10 @@ impl PyRecord {
         let Some(study) = study.filter(|_| whole.report.train.is_none()) else { return Ok(whole) };
         if self.rows.get().is_none() {
             let (q, seed) = (&whole.posterior.mixture, whole.report.seed);
-            let measured = in_pool(py, 0, || match &self.sample {
-                Some(sample) => Predictive::measure(study, None, q, &sample.z, seed),
-                None => Predictive::measure(study, None, q, &MixtureSample::of(q, seed).z, seed),
+            let answer = whole.posterior.answer.as_ref();
+            let measured = in_pool(py, 0, || {
+                let sample = self.sample.clone().unwrap_or_else(|| DeliveredSample::of(q, answer, seed));
+                Predictive::measure(study, None, q, &sample.equally_weighted_points(seed), seed)
             })?;
             // If another thread was first, it has computed the same.
             let _ = self.rows.set(measured);

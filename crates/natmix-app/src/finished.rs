@@ -7,8 +7,10 @@ use crate::problem::Problem;
 use crate::record::FitRecord;
 use crate::saved::{ExternalMemory, SavedModel, SavedPosterior};
 use crate::settings::Settings;
-use crate::summary::{self, MixtureSample};
+use crate::summary::{self, DeliveredSample};
 use natmix::Fitted;
+use natmix::answer::delivered::DeliveredDraws;
+use natmix::answer::level::Level;
 use natmix::automatic::SearchSummary;
 use natmix::diagnose::Diagnostics;
 use natmix::family::Mixture;
@@ -20,6 +22,10 @@ use natmix_report::{
 };
 use serde_json::{Value, json};
 
+/// k-hat below which weighted draws are better than none, and effective draws that they need for it.
+const USABLE_K_HAT: f64 = 1.0;
+const USABLE_EFFECTIVE: f64 = 200.0;
+
 /// The result of a fit.
 #[derive(Clone, Debug)]
 pub struct Finished {
@@ -27,8 +33,8 @@ pub struct Finished {
     pub mixture: Mixture,
     /// One row per iteration or epoch.
     pub trace: Vec<TraceRow>,
-    /// Draws of the mixture behind its summaries; networks draw their own.
-    pub sample: Option<MixtureSample>,
+    /// The draws that the fit delivers; networks draw their own.
+    pub sample: Option<DeliveredSample>,
     /// How the mixture formed, if requested.
     pub formation: Option<Formation>,
     pub(crate) iterations: u64,
@@ -38,6 +44,8 @@ pub struct Finished {
     pub(crate) elbo: ReportedEstimate,
     /// Diagnostics, if the engine made the fit.
     pub(crate) diagnostics: Option<Diagnostics>,
+    /// The draws of the diagnostics, if they are the answer.
+    pub(crate) answer: Option<DeliveredDraws>,
     pub(crate) search: Option<SearchSummary>,
     /// Whether components are point estimates, as those of plain networks are.
     pub(crate) points: bool,
@@ -69,6 +77,8 @@ impl Finished {
         let Some(diagnostics) = fitted.diagnostics else {
             return Err(Error::Invalid("no diagnostics were measured".into()));
         };
+        let answer =
+            fitted.weighted.filter(|drawn| deliver_weighted(&diagnostics, drawn.psis.ess)).map(|w| w.delivered());
         Ok(Self {
             trace,
             sample: None,
@@ -79,6 +89,7 @@ impl Finished {
             stop: StopSummary { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
             elbo: ReportedEstimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
             diagnostics: Some(diagnostics),
+            answer,
             search: fitted.search,
             points: false,
             // The number of threads never changes a result, so it is not recorded.
@@ -104,7 +115,7 @@ impl Finished {
             return networks::record::record(self, &network.data, problem, settings);
         }
         let target = problem.target()?;
-        let sample = self.sample.clone().unwrap_or_else(|| MixtureSample::of(&self.mixture, settings.seed()));
+        let sample = self.delivered(settings.seed());
         let mut model = problem.memory(false);
         let (kind, summary, own_scale) = match description {
             None => (problem.kind().to_owned(), problem.summary(), None),
@@ -119,17 +130,19 @@ impl Finished {
             Some((names, values)) if values.len() == names.len() * sample.component.len() => {
                 Draws { names, values, component: sample.component.clone() }
             }
-            Some(_) => return Err(Error::Invalid("one row of values is needed per draw of the mixture".into())),
+            Some(_) => return Err(Error::Invalid("one row of values is needed per delivered draw".into())),
             None => sample.on_scale_of(target),
         };
+        let parameters = summary::parameters(&draws, sample.weights.as_deref());
+        let draws = sample.equally_weighted(draws, settings.seed());
         let modes = self.mixture.modes().len();
         let diagnostics = self.diagnostics.as_ref();
-        let verdict = diagnostics.map(|d| summary::verdict(&summary, modes, self.mixture.len(), &d.verdict));
+        let verdict = diagnostics.map(|d| summary::verdict(&summary, modes, self.mixture.len(), d));
         let parts = ReportParts {
             verdict: verdict.ok_or_else(|| Error::Invalid("no diagnostics were measured".into()))?,
             modes,
             components: components(&self.mixture, true),
-            parameters: summary::parameters(&draws),
+            parameters,
             model: ModelSummary { kind, summary, rows: target.num_rows(), priors: problem.priors() },
             config: ("engine", settings),
         };
@@ -139,6 +152,8 @@ impl Finished {
             settings: Some(settings.clone()),
             model,
             mixture: self.mixture,
+            level: report.answer.as_ref().map(|answer| answer.level),
+            answer: self.answer,
         };
         Ok(FitRecord { posterior, report, trace: self.trace, draws, formation: self.formation, log_likelihood: None })
     }
@@ -146,14 +161,18 @@ impl Finished {
     /// Like [`Finished::record`], with scores and leave-one-out results for the rows of a regression.
     pub fn record_with_rows(self, problem: &Problem, settings: &Settings) -> Result<FitRecord, Error> {
         let Problem::Regression(regression) = problem else { return self.record(problem, settings, None) };
-        let sample = self.sample.clone();
+        let z = self.delivered(settings.seed()).equally_weighted_points(settings.seed());
         let mut record = self.record(problem, settings, None)?;
-        let sample = sample.unwrap_or_else(|| MixtureSample::of(&record.posterior.mixture, settings.seed()));
         let (study, test, q) = (&regression.study, regression.test.as_ref(), &record.posterior.mixture);
-        let rows = Predictive::measure(study, test, q, &sample.z, settings.seed())?;
+        let rows = Predictive::measure(study, test, q, &z, settings.seed())?;
         rows.add_to(&mut record.report);
         record.log_likelihood = rows.log_likelihood;
         Ok(record)
+    }
+
+    /// The draws that the fit delivers.
+    fn delivered(&self, seed: u64) -> DeliveredSample {
+        self.sample.clone().unwrap_or_else(|| DeliveredSample::of(&self.mixture, self.answer.as_ref(), seed))
     }
 
     pub(crate) fn report(&self, parts: ReportParts<'_>) -> Report {
@@ -170,6 +189,7 @@ impl Finished {
             k_hat: diagnostics.map_or(unknown, |d| d.k_hat),
             k_threshold: diagnostics.map_or(unknown, |d| d.k_threshold),
             ess: diagnostics.map_or(unknown, |d| d.ess),
+            answer: diagnostics.map(|d| summary::answer(d, self.answer.as_ref(), &parameters)),
             modes,
             search: self.search.clone(),
             components,
@@ -187,6 +207,15 @@ impl Finished {
             ood: None,
             loo: None,
         }
+    }
+}
+
+/// Whether the weighted draws are the answer: at their level, and for want of anything better if there are enough.
+fn deliver_weighted(diagnostics: &Diagnostics, ess: f64) -> bool {
+    match diagnostics.level {
+        Level::Mixture => false,
+        Level::Weighted => true,
+        Level::None => diagnostics.k_hat < USABLE_K_HAT && ess >= USABLE_EFFECTIVE,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::problem::{Problem, TableNetwork};
 use crate::record::{FitRecord, files};
 use crate::saved::SavedPosterior;
 use crate::settings::{FitMethod, Settings, start_at};
-use crate::summary::MixtureSample;
+use crate::summary::DeliveredSample;
 use crate::trace::{EpochRecorder, IterationRecorder, TraceFile, earlier_rows, earlier_trace};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
@@ -168,7 +168,7 @@ impl FitJob<'_> {
         let run = EngineRun { target, config, start, resumed, before, frames, checkpoints: true };
         let mut finished = run.run(out, cancel, self.watch)?;
         finished.evals *= problem.calls_per_point();
-        finished.sample = Some(MixtureSample::of(&finished.mixture, settings.seed()));
+        finished.sample = Some(DeliveredSample::of(&finished.mixture, finished.answer.as_ref(), settings.seed()));
         Ok(finished)
     }
 

@@ -65,7 +65,7 @@ impl SavedPosterior {
                 Err(Error::Invalid("--means-only applies to networks only".into()))
             }
             (SavedModel::Regression(memory), NewRows::Regression(rows)) => {
-                of_regression(memory, &self.mixture.sample(draws, seed), rows)
+                of_regression(memory, &self.sample(draws, seed), rows)
             }
             (SavedModel::Network(memory), NewRows::Network(rows)) => {
                 // The requested number of draws in total, over all components.

@@ -34,7 +34,7 @@ pub struct Predictive {
 }
 
 impl Predictive {
-    /// Measures them with draws `z` in the fitted space, those of [`MixtureSample`](crate::summary::MixtureSample).
+    /// Measures them with draws `z` in the fitted space, those that the fit delivers.
     pub fn measure(study: &Study, test: Option<&Dataset>, q: &Mixture, z: &[f64], seed: u64) -> Result<Self, Error> {
         let (kind, table) = (study.regression.kind(), study.regression.data());
         let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS);

@@ -11,6 +11,8 @@
 use crate::Error;
 use crate::networks::data::NetworkMemory;
 use crate::settings::Settings;
+use natmix::answer::delivered::DeliveredDraws;
+use natmix::answer::level::Level;
 use natmix::family::Mixture;
 use natmix::save::{Posterior, read_posterior_bytes};
 use natmix_models::RegressionMemory;
@@ -33,6 +35,10 @@ pub struct SavedPosterior {
     pub settings: Option<Settings>,
     /// The model that it belongs to.
     pub model: SavedModel,
+    /// Which draws may be relied on; `None` for networks and old files.
+    pub level: Option<Level>,
+    /// Draws with weights, where these and not the mixture are the answer.
+    pub answer: Option<DeliveredDraws>,
 }
 
 /// What a posterior stores about its model.
@@ -74,6 +80,8 @@ struct SavedDocument {
     schema: u64,
     settings: Option<Settings>,
     model: SavedModel,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    level: Option<Level>,
 }
 
 /// The document of version 0.1, which had no schema.
@@ -100,7 +108,7 @@ impl From<FirstDocument> for SavedDocument {
             (_, _, Some(spec)) => SavedModel::Density(spec),
             _ => SavedModel::External(ExternalMemory { variables: variables.collect(), coords }),
         };
-        Self { schema: SCHEMA, settings: serde_json::from_value(settings).ok(), model }
+        Self { schema: SCHEMA, settings: serde_json::from_value(settings).ok(), model, level: None }
     }
 }
 
@@ -126,14 +134,16 @@ impl SavedPosterior {
     }
 
     fn plain(&self) -> Result<Posterior, Error> {
-        let document = SavedDocument { schema: SCHEMA, settings: self.settings.clone(), model: self.model.clone() };
+        let (settings, model, level) = (self.settings.clone(), self.model.clone(), self.level);
+        let document = SavedDocument { schema: SCHEMA, settings, model, level };
         let details = serde_json::to_value(document)
             .map_err(|error| Error::Invalid(format!("this posterior cannot be saved: {error}")))?;
-        Ok(Posterior { mixture: self.mixture.clone(), parameter_names: self.parameter_names.clone(), details })
+        let (mixture, parameter_names) = (self.mixture.clone(), self.parameter_names.clone());
+        Ok(Posterior { mixture, parameter_names, details, answer: self.answer.clone() })
     }
 
     fn understand(posterior: Posterior, file: &str) -> Result<Self, Error> {
-        let Posterior { mixture, parameter_names, details } = posterior;
+        let Posterior { mixture, parameter_names, details, answer } = posterior;
         let bad = |problem: String| natmix::Error::BadFile { file: file.to_owned(), problem };
         let damaged = |error: serde_json::Error| {
             bad(format!("does not describe its model ({error}): it is damaged, fit the model again"))
@@ -148,11 +158,12 @@ impl SavedPosterior {
             None if details.is_object() => serde_json::from_value::<FirstDocument>(details).map_err(damaged)?.into(),
             // Saved through the engine's own API.
             None => {
-                SavedDocument { schema: SCHEMA, settings: None, model: SavedModel::External(ExternalMemory::default()) }
+                let model = SavedModel::External(ExternalMemory::default());
+                SavedDocument { schema: SCHEMA, settings: None, model, level: None }
             }
         };
-        let SavedDocument { settings, model, .. } = document;
-        let saved = Self { mixture, parameter_names, settings, model };
+        let SavedDocument { settings, model, level, .. } = document;
+        let saved = Self { mixture, parameter_names, settings, model, level, answer };
         match saved.is_sound() {
             true => Ok(saved),
             false => Err(bad("is damaged: its parameters do not match its mixture".into()).into()),
@@ -167,6 +178,15 @@ impl SavedPosterior {
             SavedModel::Network(memory) => memory.network.weights() == d && (p == d || p == 0),
             SavedModel::Density(_) => true,
             SavedModel::External(memory) => !memory.variables.is_empty() || p == d || p == 0,
+        }
+    }
+
+    /// `n` draws of the answer, in the space that was fitted: of the stored ones with weights if these are the answer, else
+    /// of the mixture.
+    pub fn sample(&self, n: usize, seed: u64) -> Vec<f64> {
+        match &self.answer {
+            Some(answer) => answer.resample(n, seed),
+            None => self.mixture.sample(n, seed),
         }
     }
 

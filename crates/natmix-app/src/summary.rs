@@ -1,26 +1,35 @@
 //! Summaries of a finished mixture: parameters on the user's own scale, modes, the sentence of the verdict.
 
+use natmix::answer::accuracy::{ErrorShare, MEAN_LIMIT, QUANTILE_LIMIT, SD_LIMIT};
+use natmix::answer::delivered::DeliveredDraws;
+use natmix::answer::level::Level;
+use natmix::diagnose::Diagnostics;
 use natmix::family::Mixture;
 use natmix::target::Target;
-use natmix_report::{Draws, Parameter, VerdictSummary};
+use natmix_report::{AccuracySummary, AnswerSummary, Draws, Parameter, ReportedEstimate, VerdictSummary};
 
 /// Draws behind quantiles, marginals and `draws.zarr`.
 pub const DRAWS: usize = 4_000;
 
-/// Draws of a mixture in the space that was fitted, with the component that each came from.
+/// The draws that a fit delivers, in the space that was fitted, with the component that each most likely came from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MixtureSample {
+pub struct DeliveredSample {
     /// Values, one draw after another.
     pub z: Vec<f64>,
     /// The component of each.
     pub component: Vec<usize>,
+    /// Weights that sum to one; none if all are equal.
+    pub weights: Option<Vec<f64>>,
 }
 
-impl MixtureSample {
-    /// [`DRAWS`] draws of a mixture.
-    pub fn of(q: &Mixture, seed: u64) -> Self {
-        let z = q.sample(DRAWS, seed);
-        Self { component: q.most_likely(&z), z }
+impl DeliveredSample {
+    /// The weighted draws if they are the answer, else [`DRAWS`] draws of the mixture.
+    pub fn of(q: &Mixture, answer: Option<&DeliveredDraws>, seed: u64) -> Self {
+        let (z, weights) = match answer {
+            Some(answer) => (answer.draws.clone(), Some(answer.weights.clone())),
+            None => (q.sample(DRAWS, seed), None),
+        };
+        Self { component: q.most_likely(&z), z, weights }
     }
 
     /// The draws on the scale of the target's parameters.
@@ -33,10 +42,34 @@ impl MixtureSample {
         }
         Draws { names, values, component: self.component.clone() }
     }
+
+    /// Positions of [`DRAWS`] draws of equal weight; `None` if all are of equal weight.
+    fn chosen(&self, seed: u64) -> Option<Vec<usize>> {
+        let weights = self.weights.clone()?;
+        Some(DeliveredDraws { draws: Vec::new(), weights }.choose(DRAWS, seed))
+    }
+
+    /// Of these draws on another scale, [`DRAWS`] of equal weight.
+    pub fn equally_weighted(&self, draws: Draws, seed: u64) -> Draws {
+        let Some(chosen) = self.chosen(seed) else { return draws };
+        let p = draws.names.len();
+        Draws {
+            values: chosen.iter().flat_map(|&i| draws.values[i * p..(i + 1) * p].iter().copied()).collect(),
+            component: chosen.iter().map(|&i| draws.component[i]).collect(),
+            names: draws.names,
+        }
+    }
+
+    /// [`DRAWS`] draws of equal weight in the space that was fitted.
+    pub fn equally_weighted_points(&self, seed: u64) -> Vec<f64> {
+        let Some(chosen) = self.chosen(seed) else { return self.z.clone() };
+        let d = self.z.len() / self.component.len().max(1);
+        chosen.iter().flat_map(|&i| self.z[i * d..(i + 1) * d].iter().copied()).collect()
+    }
 }
 
-/// Mean, standard deviation and quantiles of each parameter.
-pub fn parameters(draws: &Draws) -> Vec<Parameter> {
+/// Mean, standard deviation and quantiles of each parameter, from draws with weights; equal ones if there are none.
+pub fn parameters(draws: &Draws, weights: Option<&[f64]>) -> Vec<Parameter> {
     let p = draws.names.len();
     let n = draws.values.len() / p.max(1);
     let mut column = vec![0.0; n];
@@ -45,19 +78,78 @@ pub fn parameters(draws: &Draws) -> Vec<Parameter> {
             for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
                 *x = row[j];
             }
-            let mean = column.iter().sum::<f64>() / n as f64;
-            let variance = column.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0).max(1.0);
-            column.sort_by(f64::total_cmp);
-            Parameter {
-                name: draws.names[j].clone(),
-                mean,
-                sd: variance.sqrt(),
-                q05: quantile(&column, 0.05),
-                q50: quantile(&column, 0.5),
-                q95: quantile(&column, 0.95),
+            let name = draws.names[j].clone();
+            match weights {
+                Some(weights) => weighted_parameter(name, &column, weights),
+                None => parameter(name, &mut column),
             }
         })
         .collect()
+}
+
+fn parameter(name: String, column: &mut [f64]) -> Parameter {
+    let n = column.len() as f64;
+    let mean = column.iter().sum::<f64>() / n;
+    let variance = column.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    column.sort_by(f64::total_cmp);
+    Parameter {
+        name,
+        mean,
+        sd: variance.sqrt(),
+        q05: quantile(column, 0.05),
+        q50: quantile(column, 0.5),
+        q95: quantile(column, 0.95),
+    }
+}
+
+fn weighted_parameter(name: String, column: &[f64], weights: &[f64]) -> Parameter {
+    let mut draws: Vec<(f64, f64)> = column.iter().copied().zip(weights.iter().copied()).collect();
+    draws.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mean = draws.iter().map(|(x, w)| w * x).sum::<f64>();
+    let variance = draws.iter().map(|(x, w)| w * (x - mean).powi(2)).sum::<f64>();
+    let mut up_to = 0.0;
+    let cumulative: Vec<f64> = draws
+        .iter()
+        .map(|(_, w)| {
+            up_to += w;
+            up_to - 0.5 * w
+        })
+        .collect();
+    let quantile = |share: f64| {
+        let high = cumulative.partition_point(|x| *x < share).clamp(1, draws.len().max(2) - 1);
+        let (low, step) = (high - 1, cumulative[high] - cumulative[high - 1]);
+        let part = if step > 0.0 { ((share - cumulative[low]) / step).clamp(0.0, 1.0) } else { 1.0 };
+        draws[low].0 + part * (draws[high].0 - draws[low].0)
+    };
+    Parameter { name, mean, sd: variance.sqrt(), q05: quantile(0.05), q50: quantile(0.5), q95: quantile(0.95) }
+}
+
+/// The answer for a report: its level and the accuracy of every parameter.
+pub(crate) fn answer(
+    diagnostics: &Diagnostics,
+    weighted: Option<&DeliveredDraws>,
+    parameters: &[Parameter],
+) -> AnswerSummary {
+    let bound = |share: &ErrorShare, limit: f64| ReportedEstimate { mean: limit * share.error, se: limit * share.se };
+    // A model in another language has its own parameters, whose accuracy was not measured one by one.
+    let same = diagnostics.accuracy.len() == parameters.len();
+    let measured = diagnostics.accuracy.iter().zip(parameters).filter(|_| same);
+    AnswerSummary {
+        level: diagnostics.level,
+        draws: weighted.map_or(DRAWS, |answer| answer.weights.len()),
+        ess: weighted.map_or(DRAWS as f64, |_| diagnostics.ess),
+        accuracy: measured
+            .map(|(one, parameter)| AccuracySummary {
+                name: parameter.name.clone(),
+                quantile: bound(&one.quantile, QUANTILE_LIMIT),
+                mean: bound(&one.mean, MEAN_LIMIT),
+                sd: bound(&one.sd, SD_LIMIT),
+                ess: one.ess,
+                heavy_tails: one.heavy_tails,
+                holds: one.holds,
+            })
+            .collect(),
+    }
 }
 
 /// Linear interpolation between order statistics.
@@ -70,19 +162,23 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// The verdict in one sentence: what was fitted, how many modes it has, and whether to trust it.
-pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::diagnose::Verdict) -> VerdictSummary {
+pub fn verdict(what: &str, modes: usize, components: usize, diagnostics: &Diagnostics) -> VerdictSummary {
     let found = match (modes, components) {
         (1, 1) => "one mode, fitted by one Gaussian".to_owned(),
         (1, k) => format!("one mode, fitted by {k} Gaussians"),
         (m, k) => format!("{m} modes, fitted by {k} Gaussians"),
     };
-    let trust = match (engine.trusted, &engine.reasons[..]) {
-        (true, _) => "As far as its draws can tell, the fit covers the posterior: you can use it.",
-        (false, [_]) => "Do not rely on it as it stands, for the reason below.",
-        (false, _) => "Do not rely on it as it stands, for the reasons below.",
+    let engine = &diagnostics.verdict;
+    let trust = match (engine.trusted, diagnostics.level, &engine.reasons[..]) {
+        (true, Level::Weighted, _) => {
+            "As far as the tests can tell, its weighted draws are right for every parameter: you can use them."
+        }
+        (true, _, _) => "As far as the tests can tell, its draws are right for every parameter: you can use them.",
+        (false, _, [_]) => "Do not rely on it as it stands, for the reason below.",
+        (false, _, _) => "Do not rely on it as it stands, for the reasons below.",
     };
     VerdictSummary {
-        trusted: engine.trusted,
+        trusted: Some(engine.trusted),
         sentence: format!("The posterior of {what} has {found}. {trust}"),
         reasons: engine.reasons.clone(),
         notes: engine.notes.clone(),

@@ -1,5 +1,7 @@
 //! Saved posteriors: those of version 0.1 still load and predict the same, and new ones are read back unchanged.
 
+use natmix::answer::delivered::DeliveredDraws;
+use natmix::answer::level::Level;
 use natmix::family::{Gaussian, Mixture};
 use natmix::save::Posterior;
 use natmix_app::saved::{ExternalMemory, SavedVariable};
@@ -72,6 +74,8 @@ fn saved_posteriors_are_read_back_unchanged() {
         parameter_names: vec!["a[x]".into(), "a[1]".into(), "a[2.5]".into()],
         settings: None,
         model: SavedModel::External(ExternalMemory { variables, coords }),
+        level: Some(Level::Weighted),
+        answer: Some(DeliveredDraws { draws: vec![0.5, -1.0, 2.0, 0.0], weights: vec![0.75, 0.25] }),
     };
     assert_eq!(SavedPosterior::from_bytes(&posterior.to_bytes().unwrap()).unwrap(), posterior);
     assert!(posterior.to_own_scale(&[0.0, 1.0]).unwrap_err().to_string().contains("only its Python model can compute"));
@@ -81,7 +85,8 @@ fn saved_posteriors_are_read_back_unchanged() {
 fn invalid_documents_are_refused_with_a_reason() {
     let mixture = Mixture::single(Gaussian::isotropic(vec![0.0], 1.0));
     let refused = |details| {
-        let posterior = Posterior { mixture: mixture.clone(), parameter_names: vec!["a".into()], details };
+        let posterior =
+            Posterior { mixture: mixture.clone(), parameter_names: vec!["a".into()], details, answer: None };
         SavedPosterior::from_bytes(&posterior.to_bytes().unwrap()).unwrap_err().to_string()
     };
     assert!(refused(json!({"schema": 2, "model": {"external": {}}})).contains("use a newer natmix"));
@@ -91,7 +96,7 @@ fn invalid_documents_are_refused_with_a_reason() {
     let details = json!({"schema": 1, "settings": null, "model": network.model});
     assert!(refused(details).contains("do not match its mixture"));
     // A posterior saved through the engine's own API has coordinates and nothing else.
-    let plain = Posterior { mixture: mixture.clone(), parameter_names: vec!["a".into()], details: "a note".into() };
+    let plain = Posterior { mixture: mixture.clone(), parameter_names: vec!["a".into()], details: "a note".into(), answer: None };
     let plain = SavedPosterior::from_bytes(&plain.to_bytes().unwrap()).unwrap();
     assert_eq!(plain.to_own_scale(&[2.0]).unwrap(), [2.0]);
 }

@@ -39,7 +39,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  natmix predict --posterior fit --data new.csv --out predictions.csv")]
     Predict(PredictArgs),
     /// Draw from a posterior: CSV on standard output, or a .csv or .npy file
-    #[command(after_help = "Example:\n  natmix sample --posterior fit -n 1000 --resample --out draws.npy")]
+    #[command(after_help = "Example:\n  natmix sample --posterior fit -n 1000 --out draws.npy")]
     Sample(SampleArgs),
     /// Repeat the experiments of the paper; MNIST and UCI data are read from the folder given by NATMIX_DATA
     #[command(after_help = "Examples:\n  \
@@ -169,6 +169,17 @@ pub struct PredictArgs {
     pub seed: u64,
 }
 
+/// Which draws to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DrawLevel {
+    /// Those that the fit delivers.
+    Answer,
+    /// Those of the mixture itself.
+    Mixture,
+    /// Those of the mixture, corrected by importance weights.
+    Weighted,
+}
+
 /// `natmix sample`.
 #[derive(Debug, Args)]
 pub struct SampleArgs {
@@ -178,8 +189,12 @@ pub struct SampleArgs {
     /// Number of draws
     #[arg(short, value_name = "N", default_value_t = 1000, value_parser = at_least_one, allow_negative_numbers = true)]
     pub n: usize,
-    /// Correct the draws by importance weights; needs the data of the fit at its original path
-    #[arg(long)]
+    /// Which draws: `answer`, those that the fit delivers; `mixture`, of the mixture itself; `weighted`, corrected by
+    /// importance weights (needs the data of the fit at its original path, unless these are its answer)
+    #[arg(long, value_name = "LEVEL", default_value = "answer")]
+    pub level: DrawLevel,
+    /// Another name for `--level weighted`
+    #[arg(long, conflicts_with = "level")]
     pub resample: bool,
     /// Output file: .csv or .npy [default: CSV on standard output]
     #[arg(long, value_name = "FILE")]

@@ -31,6 +31,9 @@ pub struct Report {
     /// Effective sample size of the smoothed weights.
     #[serde(with = "nullable")]
     pub ess: f64,
+    /// Which draws the fit delivers, and how accurate they are; none for networks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub answer: Option<AnswerSummary>,
     /// Number of modes of the mixture.
     pub modes: usize,
     /// What the search for modes found, where there was one.
@@ -73,14 +76,48 @@ pub struct Report {
 /// Whether to trust the fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictSummary {
-    /// Whether to trust it.
-    pub trusted: bool,
+    /// Whether to trust it; `None` if nothing was measured.
+    pub trusted: Option<bool>,
     /// One sentence: what was fitted, how many modes it has, and whether to trust it.
     pub sentence: String,
     /// Reasons against trusting it, each with a remedy to try.
     pub reasons: Vec<String>,
     /// Remarks that do not count against it.
     pub notes: Vec<String>,
+}
+
+/// Which draws a fit delivers, and how accurate they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerSummary {
+    /// Whether they are those of the mixture, have weights, or cannot be relied on.
+    pub level: natmix::answer::level::Level,
+    /// Number of draws.
+    pub draws: usize,
+    /// Effective number of draws.
+    #[serde(with = "nullable")]
+    pub ess: f64,
+    /// One entry per parameter, if measured.
+    pub accuracy: Vec<AccuracySummary>,
+}
+
+/// Estimated errors of the draws of one parameter, each with its uncertainty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AccuracySummary {
+    /// Name of the parameter.
+    pub name: String,
+    /// Of the worst quantile, as a share of the distance from the 5% to the 95% quantile.
+    pub quantile: ReportedEstimate,
+    /// Of the mean, in standard deviations.
+    pub mean: ReportedEstimate,
+    /// Of the standard deviation, relative to it.
+    pub sd: ReportedEstimate,
+    /// Effective number of draws for the mean.
+    #[serde(with = "nullable")]
+    pub ess: f64,
+    /// Whether the tails are so heavy that mean and standard deviation do not count.
+    pub heavy_tails: bool,
+    /// Whether all errors that count are within their limits.
+    pub holds: bool,
 }
 
 /// An estimate with its standard error.

@@ -8,6 +8,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use natmix::answer::level::Level;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -136,12 +137,11 @@ fn header(report: &Report) -> String {
 /// The verdict, by colour, symbol and words.
 fn verdict(report: &Report) -> String {
     let verdict = &report.verdict;
-    let (class, answer, sign) = if !verdict.trusted {
-        ("bad", "Do not trust this fit", "M7 7l10 10M17 7L7 17")
-    } else if verdict.reasons.is_empty() && report.stop.converged {
-        ("good", "You can trust this fit", "M6 12.5l4 4 8-9")
-    } else {
-        ("care", "Use this fit with care", "M12 6v7M12 17v.2")
+    let (class, answer, sign) = match verdict.trusted {
+        Some(false) => ("bad", "Do not trust this fit", "M7 7l10 10M17 7L7 17"),
+        Some(true) if verdict.reasons.is_empty() => ("good", "You can trust this fit", "M6 12.5l4 4 8-9"),
+        Some(true) => ("care", "Use this fit with care", "M12 6v7M12 17v.2"),
+        None => ("care", "Whether to trust this fit was not measured", "M12 6v7M12 17v.2"),
     };
     let list = |class: &str, heading: &str, lines: &[String]| {
         if lines.is_empty() {
@@ -181,6 +181,7 @@ fn key_figures(report: &Report) -> String {
         estimate("Log evidence", report.log_evidence),
         k_hat(report),
         effective_draws(report),
+        answer(report),
         KeyFigure {
             name: "Modes",
             value: number::count(report.modes as u64),
@@ -211,6 +212,18 @@ fn key_figures(report: &Report) -> String {
         })
         .collect();
     format!("<section id=\"figures\"><dl class=\"figures\">{cards}</dl></section>\n")
+}
+
+fn answer(report: &Report) -> KeyFigure {
+    let (value, below) = match &report.answer {
+        Some(answer) => match answer.level {
+            Level::Mixture => ("mixture", "draws of the mixture itself".to_owned()),
+            Level::Weighted => ("weighted", format!("{} effective draws", number::count(answer.ess.round() as u64))),
+            Level::None => ("none", "no draws hold the limits".to_owned()),
+        },
+        None => ("mixture", "draws of the mixture itself".to_owned()),
+    };
+    KeyFigure { name: "Answer", value: value.into(), below }
 }
 
 fn k_hat(report: &Report) -> KeyFigure {

@@ -1,6 +1,9 @@
 //! How far to trust a fit: diagnostics, importance weights and the verdict.
 
+pub mod accuracy;
+pub mod delivered;
 pub mod diagnose;
+pub mod level;
 pub mod psis;
 pub mod verdict;
 

@@ -131,5 +131,5 @@ fn run_in_pool(
         counts,
     };
     let ended = driver.run()?;
-    conclude(ended, config, &mut *evaluator, &scratch)
+    conclude(ended, config, target, &mut *evaluator, &scratch)
 }

@@ -6,6 +6,7 @@
 //! | `means` | `[K, d]` | means |
 //! | `factors` | `[K, d, d]` or `[K, d]` | lower-triangular `L` of the precision `S = L L'`, or its diagonal |
 //! | `precisions` | as `factors` | `S` |
+//! | `answer_draws`, `answer_weights` | `[n, d]`, `[n]` | draws with weights, where these are the answer |
 //!
 //! What is loaded equals what was saved, to the bit. A file that does not fit in every respect is refused.
 //!
@@ -14,7 +15,7 @@
 //! use natmix::save::Posterior;
 //!
 //! let mixture = Mixture::single(Gaussian::isotropic(vec![1.0, -2.0], 0.1));
-//! let posterior = Posterior { mixture, parameter_names: vec!["a".into(), "b".into()], details: "a note".into() };
+//! let posterior = Posterior { mixture, parameter_names: vec!["a".into(), "b".into()], details: "a note".into(), answer: None };
 //! let path = std::env::temp_dir().join(format!("natmix-doc-{}.safetensors", std::process::id()));
 //! posterior.save(&path).unwrap();
 //! let loaded = Posterior::load(&path).unwrap();
@@ -26,12 +27,16 @@
 pub mod bundle;
 pub(crate) mod parts;
 
+use crate::answer::delivered::DeliveredDraws;
 use crate::error::Error;
 use crate::family::Mixture;
 use bundle::{Layout, Stored, Tensors};
-use parts::{Outline, add_mixture, take_mixture};
+use parts::{Outline, add_mixture, check_all, take_mixture};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+
+const ANSWER_DRAWS: &str = "answer_draws";
+const ANSWER_WEIGHTS: &str = "answer_weights";
 
 /// A mixture with the names of its parameters and further details.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +47,8 @@ pub struct Posterior {
     pub parameter_names: Vec<String>,
     /// Anything else to save along with them.
     pub details: serde_json::Value,
+    /// Draws with weights, where these and not the mixture are the answer.
+    pub answer: Option<DeliveredDraws>,
 }
 
 impl Posterior {
@@ -61,9 +68,14 @@ impl Posterior {
             mixture: Outline::of(&self.mixture),
             parameter_names: self.parameter_names.clone(),
             details: self.details.clone(),
+            answer_draws: self.answer.as_ref().map_or(0, |answer| answer.weights.len()),
         };
         let mut tensors = Tensors::default();
         add_mixture(&mut tensors, "", &self.mixture);
+        if let Some(DeliveredDraws { draws, weights }) = &self.answer {
+            tensors.add(ANSWER_DRAWS, vec![weights.len(), self.mixture.dim()], draws.clone());
+            tensors.add(ANSWER_WEIGHTS, vec![weights.len()], weights.clone());
+        }
         bundle::encode::<Self>(&document, &tensors)
     }
 }
@@ -81,6 +93,13 @@ pub struct PosteriorDocument {
     mixture: Outline,
     parameter_names: Vec<String>,
     details: serde_json::Value,
+    /// Number of draws in the answer; zero if the mixture is the answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    answer_draws: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Stored for Posterior {
@@ -88,11 +107,24 @@ impl Stored for Posterior {
     type Document = PosteriorDocument;
 
     fn layout(document: &PosteriorDocument) -> Result<Layout, String> {
-        document.mixture.layout("")
+        let mut layout = document.mixture.layout("")?;
+        let (n, d) = (document.answer_draws, document.mixture.dim);
+        if n > 0 {
+            layout.push((ANSWER_DRAWS.to_owned(), vec![n, d]));
+            layout.push((ANSWER_WEIGHTS.to_owned(), vec![n]));
+        }
+        Ok(layout)
     }
 
     fn assemble(document: PosteriorDocument, mut tensors: Tensors) -> Result<Self, String> {
-        let PosteriorDocument { mixture, parameter_names, details } = document;
-        Ok(Self { mixture: take_mixture(&mut tensors, "", mixture)?, parameter_names, details })
+        let PosteriorDocument { mixture, parameter_names, details, answer_draws } = document;
+        let mixture = take_mixture(&mut tensors, "", mixture)?;
+        let answer = (answer_draws > 0)
+            .then(|| DeliveredDraws { draws: tensors.take(ANSWER_DRAWS), weights: tensors.take(ANSWER_WEIGHTS) });
+        if let Some(answer) = &answer {
+            check_all(ANSWER_DRAWS, &answer.draws, f64::is_finite)?;
+            check_all(ANSWER_WEIGHTS, &answer.weights, |w| w > 0.0 && w <= 1.0)?;
+        }
+        Ok(Self { mixture, parameter_names, details, answer })
     }
 }

@@ -5,6 +5,7 @@ mod folder;
 mod random;
 
 use folder::Folder;
+use natmix::answer::delivered::DeliveredDraws;
 use natmix::family::{Covariances, Gaussian, Mixture};
 use natmix::save::{Posterior, read_posterior_bytes};
 use natmix::{Config, Error, Fit, Method};
@@ -29,7 +30,7 @@ fn diag(count: usize, dim: usize) -> Mixture {
 
 fn posterior(mixture: Mixture) -> Posterior {
     let names = (0..mixture.dim()).map(|i| format!("z{i}")).collect();
-    Posterior { mixture, parameter_names: names, details: json!({"seed": 3}) }
+    Posterior { mixture, parameter_names: names, details: json!({"seed": 3}), answer: None }
 }
 
 fn bad_file(bytes: &[u8]) -> String {
@@ -115,6 +116,8 @@ fn round_trips_are_exact() {
         let saved = Posterior {
             parameter_names: vec!["größe \"x\"\n".into(); i],
             details: json!({"rate": 0.1 + 0.2, "big": u64::MAX, "nested": [null, {"a": -1e-310}], "text": "\u{0}é"}),
+            answer: (i % 2 == 1)
+                .then(|| DeliveredDraws { draws: vec![-0.5; 3 * mixture.dim()], weights: vec![0.25, 0.5, 0.25] }),
             mixture,
         };
         let path = folder.file(&format!("{i}.safetensors"));

@@ -9,6 +9,7 @@ use crate::record::FitRecord;
 use crate::saved::SavedPosterior;
 use crate::settings::Settings;
 use crate::summary;
+use natmix::answer::level::Level;
 use natmix::family::Mixture;
 use natmix_nets::predict::Averaging;
 use natmix_nets::{Network, NetworkLikelihood};
@@ -50,7 +51,7 @@ pub(crate) fn record(
         verdict: verdict(data, &found),
         modes: q.len(),
         components: components(q, named),
-        parameters: if named { summary::parameters(&sampled) } else { noise(&sampled, network.likelihood()) },
+        parameters: if named { summary::parameters(&sampled, None) } else { noise(&sampled, network.likelihood()) },
         model: ModelSummary {
             kind: problem.kind().into(),
             summary: data.describe(),
@@ -65,6 +66,8 @@ pub(crate) fn record(
         settings: Some(settings.clone()),
         model: problem.memory(found.points),
         mixture: found.mixture,
+        level: None,
+        answer: None,
     };
     Ok(FitRecord {
         posterior,
@@ -96,14 +99,23 @@ fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], s
 
 /// The noise parameter alone.
 fn noise(draws: &Draws, likelihood: NetworkLikelihood) -> Vec<Parameter> {
-    let all = if likelihood == NetworkLikelihood::Gaussian { summary::parameters(draws) } else { Vec::new() };
+    let all = if likelihood == NetworkLikelihood::Gaussian { summary::parameters(draws, None) } else { Vec::new() };
     all.into_iter().rev().take(1).collect()
 }
 
 fn verdict(data: &NetworkData, found: &Finished) -> VerdictSummary {
     let (what, q) = (data.describe(), &found.mixture);
     if let Some(diagnostics) = &found.diagnostics {
-        return summary::verdict(&what, q.len(), q.len(), &diagnostics.verdict);
+        let mut verdict = summary::verdict(&what, q.len(), q.len(), diagnostics);
+        if diagnostics.level == Level::Weighted {
+            // Predictions average over draws of the mixture itself.
+            verdict.trusted = Some(false);
+            verdict.reasons.push(
+                "the mixture's own draws, which a network predicts with, are not accurate enough: try more components"
+                    .into(),
+            );
+        }
+        return verdict;
     }
     let parts = match (found.points, q.len()) {
         (true, 1) => "one plain network".to_owned(),
@@ -116,5 +128,5 @@ fn verdict(data: &NetworkData, found: &Finished) -> VerdictSummary {
     } else {
         format!("Trained {what}: {parts}. Use it for predictions, and judge them by the test scores.")
     };
-    VerdictSummary { trusted: true, sentence, reasons: Vec::new(), notes: found.notes.clone() }
+    VerdictSummary { trusted: Some(true), sentence, reasons: Vec::new(), notes: found.notes.clone() }
 }

@@ -95,6 +95,7 @@ impl<'a> Training<'a> {
             },
             elbo: ReportedEstimate { mean, se },
             diagnostics: None,
+            answer: None,
             points,
             notes: notes(config, iterations),
             config: json!(config),

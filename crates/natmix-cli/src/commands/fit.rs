@@ -39,8 +39,8 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     }
     Ok(match (report.stop.reason == StopReason::Cancelled.name(), report.verdict.trusted) {
         (true, _) => ExitCode::from(130),
-        (false, true) => ExitCode::SUCCESS,
-        (false, false) => ExitCode::from(1),
+        (false, Some(false)) => ExitCode::from(1),
+        (false, _) => ExitCode::SUCCESS,
     })
 }
 

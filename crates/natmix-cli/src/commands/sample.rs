@@ -1,6 +1,6 @@
 //! `natmix sample`: draws of a saved posterior on the parameters' own scale.
 
-use crate::args::SampleArgs;
+use crate::args::{DrawLevel, SampleArgs};
 use crate::output;
 use anyhow::{Context, Result, bail};
 use natmix_app::record::files;
@@ -18,10 +18,13 @@ const MOST_NUMBERS: usize = 500_000_000;
 pub fn run(args: &SampleArgs) -> Result<ExitCode> {
     let posterior = SavedPosterior::load(&args.posterior.join(files::POSTERIOR))?;
     let (q, names) = (&posterior.mixture, posterior.names());
-    check_count("-n", args.n, q.dim().max(names.len()) * if args.resample { WEIGHTED_PER_DRAW } else { 1 })?;
-    let z = match args.resample {
-        false => q.sample(args.n, args.seed),
-        true => resample(&posterior, args)?,
+    let level = if args.resample { DrawLevel::Weighted } else { args.level };
+    let weigh = level == DrawLevel::Weighted && posterior.answer.is_none();
+    check_count("-n", args.n, q.dim().max(names.len()) * if weigh { WEIGHTED_PER_DRAW } else { 1 })?;
+    let z = match level {
+        DrawLevel::Mixture => q.sample(args.n, args.seed),
+        _ if weigh => resample(&posterior, args)?,
+        _ => posterior.sample(args.n, args.seed),
     };
     let values = posterior.to_own_scale(&z)?;
     match &args.out {
@@ -39,15 +42,15 @@ pub fn run(args: &SampleArgs) -> Result<ExitCode> {
 fn resample(posterior: &SavedPosterior, args: &SampleArgs) -> Result<Vec<f64>> {
     let q = &posterior.mixture;
     let settings = posterior.settings.as_ref().context("the posterior does not record how it was fitted")?;
-    let problem = Problem::load(settings).context("--resample needs the data of the fit at its original path")?;
+    let problem = Problem::load(settings).context("weighted draws need the data of the fit at its original path")?;
     let target = problem.target()?;
     if target.dim() != q.dim() {
         bail!(
-            "--resample needs the data of the fit, but the file now at its path has a different number of parameters"
+            "weighted draws need the data of the fit, but the file now at its path has a different number of parameters"
         );
     }
     let weighted = natmix::diagnose::weigh_draws(target, q, WEIGHTED_PER_DRAW * args.n.max(250), args.seed)?;
-    let z = weighted.resample(args.n, args.seed);
+    let z = weighted.delivered().resample(args.n, args.seed);
     if z.is_empty() {
         bail!("no draw has a usable importance weight");
     }

@@ -11,12 +11,15 @@
 //! assert_eq!((diagnostics.elbo.mean, diagnostics.elbo.se), (0.0, 0.0));
 //! ```
 
+use super::accuracy::Accuracy;
+use super::delivered::DeliveredDraws;
+use super::level::{Decision, Level, decide};
 use super::psis::{self, Psis};
 use super::verdict::verdict;
 use crate::error::Error;
 use crate::evaluate::{self, Batch, Evaluator, Limits, Part, Request};
 use crate::family::{Mixture, log_sum_exp};
-use crate::noise::{Noise, Purpose};
+use crate::noise::Purpose;
 use crate::target::Target;
 use crate::workspace::ScratchPool;
 use rayon::prelude::*;
@@ -26,6 +29,13 @@ pub use super::verdict::Verdict;
 
 /// Points per chunk.
 const CHUNK: usize = 64;
+/// Effective draws that a weighted answer aims at.
+const WANTED_EFFECTIVE: f64 = 3_000.0;
+/// Most draws of a weighted answer, in multiples of the first number.
+const MOST_ROUNDS: usize = 5;
+/// Effective draws without the prospect of which no more are made.
+const FEW_EFFECTIVE: f64 = 300.0;
+
 /// An estimate with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
@@ -54,7 +64,11 @@ pub struct Diagnostics {
     pub zero: usize,
     /// Draws at which the target could not be evaluated.
     pub failed: usize,
-    /// Whether to trust the mixture, and why not.
+    /// Which draws may be relied on.
+    pub level: Level,
+    /// The accuracy of every parameter at that level, in the order of [`Target::parameter_names`].
+    pub accuracy: Vec<Accuracy>,
+    /// Whether to trust the answer, and why not.
     pub verdict: Verdict,
 }
 
@@ -72,18 +86,77 @@ pub struct WeightedDraws {
 /// Measures `q` against `target` with `draws` fresh draws.
 pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<Diagnostics, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
-    diagnose_with(&mut *evaluate::of_target(target, &scratch, Limits::default()), q, draws, seed, None, &scratch)
+    let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
+    let plan = Plan { draws, most: draws, seed, converged: None };
+    Ok(diagnose_with(target, &mut *evaluator, q, plan, &scratch)?.0)
+}
+
+/// How to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Draws to begin with.
+    pub draws: usize,
+    /// Most draws, where a weighted answer needs more.
+    pub most: usize,
+    pub seed: u64,
+    /// Whether the ELBO had converged, if there was a run.
+    pub converged: Option<bool>,
+}
+
+impl Plan {
+    /// For the end of a run with a budget of evaluations, if it had one.
+    pub fn after_run(draws: usize, seed: u64, converged: bool, budget: Option<u64>) -> Self {
+        let affordable = budget.map_or(usize::MAX, |budget| usize::try_from(budget / 3).unwrap_or(usize::MAX));
+        let most = (MOST_ROUNDS * draws).min(affordable).max(draws);
+        Self { draws, most, seed, converged: Some(converged) }
+    }
 }
 
 pub(crate) fn diagnose_with(
+    target: &dyn Target,
     evaluator: &mut dyn Evaluator,
     q: &Mixture,
-    draws: usize,
-    seed: u64,
-    converged: Option<bool>,
+    plan: Plan,
     scratch: &ScratchPool,
-) -> Result<Diagnostics, Error> {
-    let WeightedDraws { log_ratios, psis, .. } = weigh(evaluator, q, draws, seed, Purpose::Diagnostics, scratch)?;
+) -> Result<(Diagnostics, WeightedDraws), Error> {
+    let mut drawn = weigh(evaluator, q, (plan.draws, plan.seed), Purpose::Diagnostics, 0, scratch)?;
+    let mut measured = measure(target, &drawn);
+    let rate = drawn.psis.ess / plan.draws as f64;
+    let wanted = ((1.05 * WANTED_EFFECTIVE / rate).min(plan.most as f64) as usize).min(plan.most);
+    // More draws help a weighted answer only.
+    let worthwhile = measured.level != Level::Mixture
+        && drawn.psis.trusted()
+        && drawn.psis.ess < WANTED_EFFECTIVE
+        && rate * wanted as f64 > FEW_EFFECTIVE;
+    if worthwhile && wanted > plan.draws {
+        let more = weigh(evaluator, q, (wanted - plan.draws, plan.seed), Purpose::Diagnostics, 1, scratch)?;
+        drawn.append(more);
+        measured = measure(target, &drawn);
+    }
+    let Measured { mut diagnostics, weights_variance } = measured;
+    let infinite = drawn.log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
+    let names = target.parameter_names();
+    diagnostics.verdict = verdict(&diagnostics, &names, weights_variance, infinite, plan.converged);
+    Ok((diagnostics, drawn))
+}
+
+/// Diagnostics without a verdict yet.
+struct Measured {
+    diagnostics: Diagnostics,
+    weights_variance: f64,
+}
+
+impl std::ops::Deref for Measured {
+    type Target = Diagnostics;
+
+    fn deref(&self) -> &Diagnostics {
+        &self.diagnostics
+    }
+}
+
+fn measure(target: &dyn Target, drawn: &WeightedDraws) -> Measured {
+    let WeightedDraws { log_ratios, psis, .. } = drawn;
+    let draws = log_ratios.len();
     let finite: Vec<f64> = log_ratios.iter().copied().filter(|b| b.is_finite()).collect();
     let zero = log_ratios.iter().filter(|b| **b == f64::NEG_INFINITY).count();
     let failed = draws - finite.len() - zero;
@@ -93,7 +166,8 @@ pub(crate) fn diagnose_with(
     let log_evidence = log_sum_exp(&finite) - ((draws - failed) as f64).ln();
     let relative = |b: &f64| ((b - log_evidence).exp() - 1.0).powi(2);
     let weights_variance = (finite.iter().map(relative).sum::<f64>() + zero as f64) / (draws - failed).max(1) as f64;
-    let mut diagnostics = Diagnostics {
+    let Decision { level, accuracy } = decide(target, drawn, weights_variance);
+    let diagnostics = Diagnostics {
         elbo: Estimate { mean, se: (variance / n).sqrt() },
         log_evidence: Estimate {
             mean: log_evidence,
@@ -105,26 +179,26 @@ pub(crate) fn diagnose_with(
         draws,
         zero,
         failed,
+        level,
+        accuracy,
         verdict: Verdict { trusted: true, reasons: Vec::new(), notes: Vec::new() },
     };
-    let infinite = log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
-    diagnostics.verdict = verdict(&diagnostics, weights_variance, infinite, converged);
-    Ok(diagnostics)
+    Measured { diagnostics, weights_variance }
 }
 
 /// `draws` fresh draws of `q` with their importance weights.
 pub fn weigh_draws(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<WeightedDraws, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
     let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
-    weigh(&mut *evaluator, q, draws, seed, Purpose::Sample, &scratch)
+    weigh(&mut *evaluator, q, (draws, seed), Purpose::Sample, 0, &scratch)
 }
 
 fn weigh(
     evaluator: &mut dyn Evaluator,
     q: &Mixture,
-    draws: usize,
-    seed: u64,
+    (draws, seed): (usize, u64),
     purpose: Purpose,
+    round: u64,
     scratch: &ScratchPool,
 ) -> Result<WeightedDraws, Error> {
     let d = q.dim();
@@ -135,7 +209,7 @@ fn weigh(
     let request = Request::default();
     let mut part = Part::default();
     part.resize(draws, d, CHUNK, &request);
-    q.draw(&mut part.z, seed, purpose, 0);
+    q.draw(&mut part.z, seed, purpose, round);
     let ticket = evaluator.submit(Batch { request, parts: vec![part] });
     let Part { z, log_p: mut log_ratios, .. } = evaluator.collect(ticket)?.parts.pop().unwrap_or_default();
     z.par_chunks(CHUNK * d).zip(log_ratios.par_chunks_mut(CHUNK)).for_each(|(z, b)| {
@@ -146,35 +220,40 @@ fn weigh(
             scratch.give(log_q);
         });
     });
-    // A point that cannot be evaluated has no weight; one of infinite density would have all of it, falsely.
+    Ok(WeightedDraws { psis: smooth_usable(&log_ratios), draws: z, log_ratios })
+}
+
+/// A point that cannot be evaluated has no weight; one of infinite density would have all of it, falsely.
+fn smooth_usable(log_ratios: &[f64]) -> Psis {
     let usable: Vec<f64> = log_ratios.iter().copied().filter(|b| *b < f64::INFINITY).collect();
-    Ok(WeightedDraws { psis: psis::smooth(&usable), draws: z, log_ratios })
+    psis::smooth(&usable)
 }
 
 impl WeightedDraws {
-    /// `n` draws with replacement, in proportion to the smoothed weights. Empty if there is no usable draw.
-    pub fn resample(&self, n: usize, seed: u64) -> Vec<f64> {
-        let Some(d) = self.draws.len().checked_div(self.log_ratios.len()) else { return Vec::new() };
-        let usable = (0..self.log_ratios.len()).filter(|&i| self.log_ratios[i] < f64::INFINITY);
-        let mut up_to = 0.0;
-        let cumulative: Vec<(usize, f64)> = usable
-            .zip(&self.psis.log_weights)
-            .map(|(i, log_weight)| {
-                up_to += log_weight.exp();
-                (i, up_to)
-            })
-            .collect();
-        if !(up_to > 0.0 && up_to.is_finite()) {
-            return Vec::new();
+    /// Adds draws of the same mixture, and smooths all weights again.
+    fn append(&mut self, more: Self) {
+        self.draws.extend(more.draws);
+        self.log_ratios.extend(more.log_ratios);
+        self.psis = smooth_usable(&self.log_ratios);
+    }
+
+    /// The smoothed weight of every draw; zero where a draw cannot be used.
+    pub fn weights(&self) -> Vec<f64> {
+        let mut smoothed = self.psis.log_weights.iter();
+        let weight = |b: &f64| if *b < f64::INFINITY { smoothed.next().map_or(0.0, |log| log.exp()) } else { 0.0 };
+        self.log_ratios.iter().map(weight).map(|w| if w.is_nan() { 0.0 } else { w }).collect()
+    }
+
+    /// The draws that have a weight, to deliver and store.
+    pub fn delivered(&self) -> DeliveredDraws {
+        let d = self.draws.len().checked_div(self.log_ratios.len()).unwrap_or(1).max(1);
+        let (mut draws, mut weights) = (Vec::new(), Vec::new());
+        for (z, weight) in self.draws.chunks_exact(d).zip(self.weights()) {
+            if weight > 0.0 {
+                draws.extend_from_slice(z);
+                weights.push(weight);
+            }
         }
-        let mut noise = Noise::new(seed, Purpose::Resample, u64::MAX, 0, 0);
-        let mut chosen = Vec::with_capacity(n * d);
-        for _ in 0..n {
-            let u = noise.uniform() * up_to;
-            let at = cumulative.partition_point(|(_, up_to)| *up_to <= u).min(cumulative.len() - 1);
-            let i = cumulative[at].0;
-            chosen.extend_from_slice(&self.draws[i * d..(i + 1) * d]);
-        }
-        chosen
+        DeliveredDraws { draws, weights }
     }
 }

@@ -1,15 +1,13 @@
 //! Whether to trust a fit: what the diagnostics and the search say, in words.
 
+use super::accuracy::{Accuracy, ErrorShare, MEAN_LIMIT, QUANTILE_LIMIT, SD_LIMIT};
 use super::diagnose::Diagnostics;
+use super::level::{Level, NEARLY_EQUAL};
 use crate::strategy::automatic::SearchSummary;
 use serde::Serialize;
 
 /// Largest share of draws that may fall where the density is zero or cannot be evaluated.
 const MOST_DROPPED: f64 = 0.01;
-
-/// Relative variance of the importance weights below which k-hat is ignored: they then hardly differ (an effective
-/// sample size of 98%), and the shape of their tail says nothing about the fit.
-const NEARLY_EQUAL: f64 = 0.02;
 
 /// Whether to trust a fit, and why not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -61,15 +59,13 @@ impl Verdict {
 
 pub(super) fn verdict(
     diagnostics: &Diagnostics,
+    names: &[String],
     weights_variance: f64,
     infinite: usize,
     converged: Option<bool>,
 ) -> Verdict {
-    let Diagnostics { k_hat, k_threshold, draws, zero, failed, .. } = diagnostics;
+    let Diagnostics { k_hat, k_threshold, draws, zero, failed, level, .. } = diagnostics;
     let (mut reasons, mut notes) = (Vec::new(), Vec::new());
-    if converged == Some(false) {
-        reasons.push("the ELBO had not converged when the run ended: allow more evaluations".to_owned());
-    }
     if !k_hat.is_finite() {
         reasons.push("k-hat could not be computed: too few usable draws, or weights without a tail to fit".to_owned());
     } else if k_hat >= k_threshold && weights_variance <= NEARLY_EQUAL {
@@ -80,6 +76,23 @@ pub(super) fn verdict(
         reasons.push(format!(
             "k-hat {k_hat:.2} is above {k_threshold:.2}: the mixture misses part of the posterior \
              (try more components or a full covariance)"
+        ));
+    }
+    if reasons.is_empty() && !level.holds() {
+        reasons.push(inaccurate(diagnostics, names));
+    }
+    if converged == Some(false) {
+        let not_converged = "the ELBO had not converged when the run ended";
+        match level.holds() {
+            true => notes.push(format!("{not_converged}, but the answer holds: more evaluations would only refine it")),
+            false => reasons.push(format!("{not_converged}: allow more evaluations")),
+        }
+    }
+    if *level == Level::Weighted {
+        notes.push(format!(
+            "the mixture alone is not accurate enough, so the answer consists of its draws with importance weights \
+             ({:.0} effective draws)",
+            diagnostics.ess
         ));
     }
     if infinite > 0 {
@@ -96,4 +109,37 @@ pub(super) fn verdict(
         ));
     }
     Verdict { trusted: reasons.is_empty(), reasons, notes }
+}
+
+/// Names the parameter that is known least accurately.
+fn inaccurate(diagnostics: &Diagnostics, names: &[String]) -> String {
+    let bound = |share: &ErrorShare| share.error.max(2.0 * share.se);
+    let worst = |one: &Accuracy| {
+        let moments = if one.heavy_tails { 0.0 } else { bound(&one.mean).max(bound(&one.sd)) };
+        bound(&one.quantile).max(moments)
+    };
+    let failing = diagnostics.accuracy.iter().zip(names).filter(|(one, _)| !one.holds);
+    let count = failing.clone().count();
+    let Some((one, name)) = failing.max_by(|a, b| worst(a.0).total_cmp(&worst(b.0))) else {
+        return "the accuracy of the draws could not be measured: allow more diagnostic draws".to_owned();
+    };
+    let figure = if bound(&one.quantile) >= worst(one) {
+        format!(
+            "a quantile is known only to {:.0}% of its 5% to 95% range",
+            100.0 * QUANTILE_LIMIT * bound(&one.quantile)
+        )
+    } else if bound(&one.mean) >= worst(one) {
+        format!("the mean is known only to {:.2} sd", MEAN_LIMIT * bound(&one.mean))
+    } else {
+        format!("the sd is known only to {:.0}%", 100.0 * SD_LIMIT * bound(&one.sd))
+    };
+    let others = match count {
+        1 => String::new(),
+        _ => format!(" and {} more parameter{}", count - 1, if count == 2 { "" } else { "s" }),
+    };
+    format!(
+        "the draws are not accurate enough for {name}{others}: {figure}, with {:.0} effective draws of {} \
+         (allow more evaluations, or try more components)",
+        diagnostics.ess, diagnostics.draws
+    )
 }

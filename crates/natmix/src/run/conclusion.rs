@@ -3,13 +3,14 @@
 use super::checkpoint::{Counts, State};
 use super::driver::Ended;
 use super::stop::{Stop, StopReason};
-use crate::answer::diagnose::{Diagnostics, diagnose_with};
+use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::config::Config;
 use crate::error::Error;
 use crate::evaluate::Evaluator;
 use crate::family::Mixture;
-use crate::strategy::Outcome;
 use crate::strategy::automatic::SearchSummary;
+use crate::strategy::{Outcome, kind_of};
+use crate::target::Target;
 use crate::workspace::ScratchPool;
 use std::time::Instant;
 
@@ -22,6 +23,8 @@ pub struct Fitted {
     pub running_elbo: (f64, f64),
     /// Measured with fresh draws, unless switched off.
     pub diagnostics: Option<Diagnostics>,
+    /// The draws that the diagnostics were measured with, and their weights.
+    pub weighted: Option<WeightedDraws>,
     /// Why the run ended.
     pub stop: Stop,
     /// Iterations done.
@@ -48,6 +51,7 @@ pub struct Fitted {
 pub(crate) fn conclude(
     ended: Ended,
     config: Config,
+    target: &dyn Target,
     evaluator: &mut dyn Evaluator,
     scratch: &ScratchPool,
 ) -> Result<Fitted, Error> {
@@ -55,18 +59,21 @@ pub(crate) fn conclude(
     let Ended { strategy, counts, reason, observer_error } = ended;
     let converged = reason == StopReason::Converged;
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
-    let (diagnostics, diagnostics_error) = match config.diagnostic_draws {
-        0 => (None, None),
-        n => match diagnose_with(evaluator, &mixture, n, config.seed, Some(converged), scratch) {
-            Ok(mut diagnostics) => {
-                if let Some(search) = &search {
-                    diagnostics.verdict.add_search(search);
+    let (diagnostics, weighted, diagnostics_error) = match config.diagnostic_draws {
+        0 => (None, None, None),
+        n => {
+            let plan = Plan::after_run(n, config.seed, converged, kind_of(&config).budget());
+            match diagnose_with(target, evaluator, &mixture, plan, scratch) {
+                Ok((mut diagnostics, weighted)) => {
+                    if let Some(search) = &search {
+                        diagnostics.verdict.add_search(search);
+                    }
+                    (Some(diagnostics), Some(weighted), None)
                 }
-                (Some(diagnostics), None)
+                // The fit stands: hours of work must not be lost to one evaluation at the end.
+                Err(error) => (None, None, Some(error)),
             }
-            // The fit stands: hours of work must not be lost to one evaluation at the end.
-            Err(error) => (None, Some(error)),
-        },
+        }
     };
     let state = State::of(&*strategy, counts, &config)?;
     let Counts { iteration: iterations, spent, seconds } = counts;
@@ -74,6 +81,7 @@ pub(crate) fn conclude(
         mixture,
         running_elbo,
         diagnostics,
+        weighted,
         stop: Stop { reason, converged },
         iterations,
         evals: spent.evals,

@@ -264,7 +264,7 @@ fn what_is_decoded_equals_what_was_encoded() {
 
         let parts = vec![Gaussian::new(vec![1.0; D], c.clone()), Gaussian::new(vec![-1.0; D], c.widened(2.0))];
         let mixture = Mixture::new(&[0.3, 0.7], parts).unwrap();
-        let posterior = Posterior { mixture, parameter_names: vec![], details: "".into() };
+        let posterior = Posterior { mixture, parameter_names: vec![], details: "".into(), answer: None };
         assert_eq!(read_posterior_bytes(&posterior.to_bytes().unwrap()).unwrap(), posterior);
     }
 }

@@ -1,0 +1,91 @@
+//! The level of an answer: which draws of a fit may be relied on.
+//!
+//! | level | draws | holds if |
+//! |---|---|---|
+//! | mixture | those of the mixture itself | they agree with the weighted ones, within the limits, for every parameter |
+//! | weighted | draws with Pareto-smoothed importance weights | k-hat is below its limit, and there are enough effective draws for every parameter |
+//! | none | the best there are | never: the answer is not to be trusted |
+//!
+//! The first level that holds is delivered.
+
+use super::accuracy::{Accuracy, Judge};
+use super::diagnose::WeightedDraws;
+use super::psis;
+use crate::target::Target;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Relative variance of the importance weights below which k-hat is ignored: they then hardly differ (an effective
+/// sample size of 98%), and the shape of their tail says nothing about the fit.
+pub(super) const NEARLY_EQUAL: f64 = 0.02;
+/// Parameters whose values are held at a time.
+const BLOCK: usize = 256;
+
+/// The level of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// The draws of the mixture itself.
+    Mixture,
+    /// Draws with importance weights.
+    Weighted,
+    /// No draws that can be relied on.
+    None,
+}
+
+impl Level {
+    /// Its name in files and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mixture => "mixture",
+            Self::Weighted => "weighted",
+            Self::None => "none",
+        }
+    }
+
+    /// Whether the answer may be relied on.
+    pub fn holds(self) -> bool {
+        self != Self::None
+    }
+}
+
+/// A level with the accuracy of every parameter at it.
+pub(super) struct Decision {
+    pub level: Level,
+    pub accuracy: Vec<Accuracy>,
+}
+
+/// Decides which draws to deliver. `variance` is the relative variance of the weights.
+pub(super) fn decide(target: &dyn Target, drawn: &WeightedDraws, variance: f64) -> Decision {
+    let nearly_equal = variance <= NEARLY_EQUAL;
+    let k_hat = drawn.psis.k_hat;
+    let usable = k_hat.is_finite() && (k_hat < psis::trust_threshold(drawn.psis.log_weights.len()) || nearly_equal);
+    let weights = drawn.weights();
+    let names = target.parameter_names().len();
+    let judge =
+        Judge { weights: &weights, k_hat: if nearly_equal || !usable { 0.0 } else { k_hat }, parameters: names };
+    let (d, n) = (target.dim(), weights.len());
+    let (mut mixture, mut weighted) = (Vec::with_capacity(names), Vec::with_capacity(names));
+    for first in (0..names).step_by(BLOCK) {
+        let count = BLOCK.min(names - first);
+        let mut columns = vec![0.0; count * n];
+        let mut row = vec![0.0; names];
+        for (i, z) in drawn.draws.chunks_exact(d).enumerate() {
+            target.to_parameters(z, &mut row);
+            row[first..first + count].iter().enumerate().for_each(|(j, x)| columns[j * n + i] = *x);
+        }
+        let judged: Vec<_> = columns.par_chunks(n.max(1)).map(|column| judge.judge(column)).collect();
+        for one in judged {
+            mixture.push(one.mixture);
+            weighted.push(one.weighted);
+        }
+    }
+    let all = |list: &[Accuracy]| usable && list.iter().all(|one| one.holds);
+    if all(&mixture) {
+        Decision { level: Level::Mixture, accuracy: mixture }
+    } else if all(&weighted) {
+        Decision { level: Level::Weighted, accuracy: weighted }
+    } else {
+        Decision { level: Level::None, accuracy: if usable { weighted } else { mixture } }
+    }
+}
