@@ -24,6 +24,7 @@
 //! ```
 
 pub mod bundle;
+pub mod checksum;
 pub(crate) mod parts;
 
 use crate::error::Error;
