@@ -31,6 +31,7 @@ pub use parts::{Parts, Source};
 
 use crate::automatic::Tuning;
 use crate::error::Error;
+use crate::evaluate::check_threads;
 use crate::family::CovarianceKind;
 use crate::method::Method;
 use crate::rule::Rule;
@@ -226,6 +227,7 @@ impl Config {
         at_least_one("max_iterations", self.max_iterations)?;
         at_least_one("max_evals", self.max_evals.unwrap_or(1))?;
         at_most("diagnostic_draws", self.diagnostic_draws)?;
+        check_threads(self.threads)?;
         if self.init_mean.is_empty() || self.init_mean.iter().any(|x| !x.is_finite()) {
             return fail("init_mean", "must be finite numbers".into());
         }

@@ -95,13 +95,11 @@ impl<'a> Fit<'a> {
             }
         };
         drop(kind);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(config.threads)
-            .build()
-            .map_err(|error| Error::Threads { threads: config.threads, problem: error.to_string() })?;
-        let threads = pool.current_num_threads();
         // Entered only once: entering a pool costs more than a small iteration.
-        pool.install(|| hosted(target, move || run_in_pool(target, config, (strategy, counts), threads, observers)))
+        evaluate::with_threads(config.threads, || {
+            let threads = rayon::current_num_threads();
+            hosted(target, move || run_in_pool(target, config, (strategy, counts), threads, observers))
+        })?
     }
 }
 

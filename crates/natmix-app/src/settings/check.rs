@@ -3,13 +3,11 @@
 use super::{ModelKind, Settings};
 use natmix::Error;
 use natmix::config::OrAuto;
+use natmix::evaluate::check_threads;
 use natmix::family::CovarianceKind;
 use natmix_nets::train::Optimiser;
 use natmix_report::formation::MOMENTS;
 use std::path::Path;
-
-/// Most threads: starting many thousands takes longer than a fit.
-const MOST_THREADS: usize = 1024;
 
 /// Settings of the engine that training on minibatches reads.
 const READ_BY_TRAINING: [&str; 10] = [
@@ -102,11 +100,7 @@ impl Settings {
     }
 
     fn check_numbers(&self) -> Result<(), Error> {
-        if self.threads() > MOST_THREADS {
-            let most =
-                format!("must be at most {MOST_THREADS}, not {}: one per core is best (leave it out)", self.threads());
-            return refuse("threads", most);
-        }
+        check_threads(self.threads())?;
         if let Some(frames) = self.fit.trace_frames
             && !MOMENTS.contains(&frames)
         {
