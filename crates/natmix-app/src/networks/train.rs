@@ -52,15 +52,17 @@ impl<'a> Training<'a> {
         Ok(TrainState::load(path, &self.data.network, &self.config)?)
     }
 
-    /// Trains. The state is saved to the file `checkpoint`, if given, after each epoch.
+    /// Trains. The state is saved to the file `checkpoint`, if given, at least after each epoch, with a fingerprint of the
+    /// data.
     pub fn run(
         &self,
-        checkpoint: Option<PathBuf>,
+        checkpoint: Option<(PathBuf, Option<String>)>,
         resumed: Option<(TrainState, Vec<EpochRow>)>,
         cancel: Cancel,
         watch: &mut dyn EpochWatch,
     ) -> Result<Finished, Error> {
         let (config, network) = (&self.config, &self.data.network);
+        let (checkpoint, fingerprint) = checkpoint.map_or((None, None), |(path, data)| (Some(path), data));
         let job = Job {
             network,
             data: self.rows(),
@@ -68,6 +70,7 @@ impl<'a> Training<'a> {
             config: config.clone(),
             patience: self.patience,
             checkpoint,
+            fingerprint,
             resumed,
             cancel,
         };
