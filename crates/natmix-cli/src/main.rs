@@ -9,17 +9,32 @@ mod settings;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     match run(&cli.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("natmix: {}", message(&error));
+            output::note(&format!("natmix: {}", message(&error)));
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints what is wrong with the arguments, or the help that they ask for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    match output::visible(&text) {
+        // In colour, on a terminal.
+        Cow::Borrowed(_) => drop(error.print()),
+        Cow::Owned(text) => output::note(text.trim_end()),
+    }
+    ExitCode::from(error.exit_code() as u8)
 }
 
 /// One line with its causes: what happened, and why. A cause that the line already contains is not repeated.

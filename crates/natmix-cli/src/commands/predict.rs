@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<ExitCode> {
+    folder::settle(&args.posterior)?;
     let posterior = SavedPosterior::load(&args.posterior.join(files::POSTERIOR))?;
     if let SavedModel::Regression(_) = posterior.model {
         check_count("--draws", args.draws, posterior.mixture.dim())?;
@@ -21,7 +22,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     let values: Vec<f64> = (0..rows).flat_map(|i| columns.iter().map(move |(_, column)| column[i])).collect();
     match &args.out {
         Some(path) => folder::write_whole(path, |file| write_csv(file, &names, &values))?,
-        None => output::printed(write_csv(std::io::stdout().lock(), &names, &values))?,
+        None => output::printed(write_csv(std::io::stdout().lock(), &output::header(names), &values))?,
     }
     Ok(ExitCode::SUCCESS)
 }
