@@ -9,7 +9,6 @@ mod settings;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
-use std::borrow::Cow;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -28,11 +27,11 @@ fn main() -> ExitCode {
 
 /// Prints what is wrong with the arguments, or the help that they ask for.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let text = error.render().to_string();
-    match output::visible(&text) {
-        // In colour, on a terminal.
-        Cow::Borrowed(_) => drop(error.print()),
-        Cow::Owned(text) => output::note(text.trim_end()),
+    let strange = std::env::args_os().any(|argument| argument.to_string_lossy().contains(char::is_control));
+    match strange {
+        // In colour, on a terminal. If that fails there is nowhere to say so.
+        false => drop(error.print()),
+        true => output::note(error.render().to_string().trim_end()),
     }
     ExitCode::from(error.exit_code() as u8)
 }

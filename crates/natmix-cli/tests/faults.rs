@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A fit that takes a while, and has a checkpoint after a hundred iterations.
-const LONG: &str = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --max-evals 20000000 --quiet";
+const LONG: &str = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --quiet --max-evals 20000000";
 
 fn wait_for(file: &Path, child: &mut Child) {
     let begun = Instant::now();
@@ -44,7 +44,8 @@ fn changed_data_are_not_resumed() {
     let refused = folder.expect(&[2], &format!("{LONG} --out fit --resume")).err;
     assert!(refused.contains("checkpoint.safetensors") && refused.contains("checksum"), "{refused}");
     folder.write("fit/.part/checkpoint.safetensors", &checkpoint);
-    let done = folder.expect(&[0, 1], &format!("{LONG} --max-evals 100000 --out fit --resume"));
+    // A smaller budget ends the run soon.
+    let done = folder.expect(&[0, 1], &format!("{} --out fit --resume", LONG.replace("20000000", "100000")));
     assert_eq!(done.err, "");
 }
 
@@ -113,7 +114,7 @@ fn paths_of_any_bytes() {
     let run = fit.arg(data).arg("--test").arg(data).arg("--out").arg(out).output().unwrap();
     let err = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.code().is_some_and(|code| code < 2), "{:?} {err}", run.status);
-    for args in ["report", "sample -n 2 --posterior", "predict --means-only --posterior"] {
+    for args in ["report", "sample -n 2 --posterior", "predict --draws 10 --posterior"] {
         let mut command = folder.command(args);
         command.arg(out);
         if args.starts_with("predict") {
@@ -144,7 +145,9 @@ fn control_characters_do_not_reach_the_terminal() {
     for run in &all {
         let text = String::from_utf8(run.stdout.clone()).unwrap() + &String::from_utf8(run.stderr.clone()).unwrap();
         let control = |c: char| c.is_control() && c != '\n' && c != '\t';
-        assert!(!text.contains(control) && text.contains("\\u001b"), "{text:?}");
+        assert!(!text.contains(control), "{text:?}");
+        // Messages about arguments leave them out instead.
+        assert!(text.contains("\\u001b") || text.contains("invalid value"), "{text:?}");
     }
     // Tables keep names as they are.
     let sample = folder.expect(&[0], "sample --posterior fit -n 1");
@@ -181,12 +184,14 @@ fn a_flipped_bit_in_a_report_is_noticed() {
     let folder = with_table("flip");
     folder.expect(&[0, 1], &format!("{FIT} --out fit"));
     let report = folder.read("fit/report.json");
-    let at = report.windows(8).position(|part| part == b"\"mean\": ").unwrap() + 9;
+    // A digit of the ELBO, behind the point.
+    let elbo = report.windows(8).position(|part| part == b"\"mean\": ").unwrap();
+    let at = elbo + report[elbo..].iter().position(|byte| *byte == b'.').unwrap() + 1;
     let mut flipped = report.clone();
     flipped[at] ^= 1;
     folder.write("fit/report.json", flipped);
     let refused = folder.expect(&[2], "report fit").err;
-    assert!(refused.contains("report.json is damaged") || refused.contains("checksum"), "{refused}");
+    assert!(refused.contains("report.json: is damaged") && refused.contains("checksum"), "{refused}");
     // Other spaces and another order are no damage, nor is a report of version 0.1, which has no checksum.
     let mut report: serde_json::Value = serde_json::from_slice(&report).unwrap();
     folder.write("fit/report.json", report.to_string());
