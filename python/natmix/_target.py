@@ -165,8 +165,8 @@ def from_callable(
     hessians = (points.shape, (*points.shape, int(dim)))
     if len(parts) == 3 and np.shape(parts[2]) not in hessians:
         raise ValueError(
-            f"hessian has shape {np.shape(parts[2])} for points of shape {points.shape}, expected {hessians[1]}, or {hessians[0]} "
-            "for diagonals: return (log_p, grad) if the third value is something else"
+            f"hessian has shape {np.shape(parts[2])} for points of shape {points.shape}, expected {hessians[1]}, or "
+            f"{hessians[0]} for diagonals: return (log_p, grad) if the third value is something else"
         )
     curvature_function = getattr(f, "curvature", None)
     curvature = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 
-import natmix
 import numpy as np
 import pytest
+
+import natmix
 
 
 def normal(z):

@@ -8,7 +8,7 @@ use crate::networks::engine;
 use crate::networks::train::Training;
 use crate::problem::{Problem, TableNetwork};
 use crate::record::{FitRecord, files};
-use crate::resume::{LeftBehind, fingerprint, left_behind, resume_from, resume_training};
+use crate::resume::{LeftBehind, checkpoint_in, fingerprint, left_behind, resume_from, resume_training};
 use crate::saved::SavedPosterior;
 use crate::settings::{FitMethod, Settings, start_at};
 use crate::summary::MixtureSample;
@@ -114,10 +114,13 @@ impl FitJob<'_> {
     fn prepare(&self, resume: bool, data: Option<&str>) -> Result<Option<Prepared>, Error> {
         let (problem, settings) = (self.problem, self.settings);
         if let Problem::Network(_) = problem {
-            return match resume && FitMethod::optimiser(settings.fit.method).is_none() {
-                true => Err(Error::setting("resume", "works for networks only with methods vogn, ivon and adam")),
-                false => Ok(None),
-            };
+            if resume && FitMethod::optimiser(settings.fit.method).is_none() {
+                return Err(Error::setting("resume", "works for networks only with methods vogn, ivon and adam"));
+            }
+            if resume {
+                checkpoint_in(settings.out())?;
+            }
+            return Ok(None);
         }
         let mut config = settings.config(&problem.about()?)?;
         let start = self.begin(problem.target()?.dim())?;

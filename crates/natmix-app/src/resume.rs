@@ -39,7 +39,7 @@ pub fn left_behind(dir: &Path) -> LeftBehind {
 
 /// The checkpoint to resume from: in the same folder, that of a killed run is newer than that of an interrupted one. `None`
 /// after a run that was killed before its first checkpoint: it starts again.
-fn checkpoint_in(dir: &Path) -> Result<Option<PathBuf>, Error> {
+pub(crate) fn checkpoint_in(dir: &Path) -> Result<Option<PathBuf>, Error> {
     let places = [dir.join(files::STAGE).join(files::CHECKPOINT), dir.join(files::CHECKPOINT)];
     match places.into_iter().find(|path| path.exists()) {
         Some(path) => Ok(Some(path)),

@@ -163,7 +163,8 @@ fn exchange(dir: &Path, stage: &Path, journal: &Journal, lock: &mut FolderLock) 
         }
         // Whoever comes next finds a locked folder before and after.
         let own = FolderLock::take(&twin)?;
-        swap(&twin, dir).map_err(io)?;
+        // The folder itself, if the path is a link to it.
+        swap(&twin, &fs::canonicalize(dir).map_err(io)?).map_err(io)?;
         Ok(own)
     };
     match prepared() {

@@ -123,6 +123,20 @@ fn what_a_killed_process_began_to_publish_is_completed() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_the_folder_stays_one() {
+    let dir = place("link");
+    let link = dir.with_extension("link");
+    fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::symlink(&dir, &link).unwrap();
+    stage(&link, "new").publish(Scope::Finished).unwrap();
+    assert!(link.is_symlink());
+    fs::remove_file(&link).unwrap();
+    assert_results(&dir, "new", &[]);
+    fs::remove_dir_all(dir.parent().unwrap()).unwrap();
+}
+
 #[test]
 fn a_failed_write_keeps_the_old_file() {
     let path = std::env::temp_dir().join(format!("natmix-whole-{}", std::process::id()));
