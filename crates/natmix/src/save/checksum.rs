@@ -1,8 +1,9 @@
 //! Checksums of files: 64 bits that change with any bit of what they cover.
 //!
-//! Words of eight bytes enter one after another by `h -> rotate((h xor word) * odd)`. Each step is one-to-one in the word and
-//! in `h`, so a change within one word is always noticed; any other goes unnoticed once in 2^64. This is no protection
-//! against somebody who changes a file on purpose.
+//! Words of eight bytes enter one after another by `h -> mix(h xor word)`, where `mix` multiplies by an odd number, folds the
+//! upper half into the lower and multiplies again. Each step is one-to-one in the word and in `h`, so a change within one word
+//! is always noticed; any other goes unnoticed once in 2^64. This is no protection against somebody who changes a file on
+//! purpose.
 
 /// A checksum in progress.
 #[derive(Clone, Debug)]
@@ -50,7 +51,9 @@ impl Checksum {
     }
 
     fn add(&mut self, word: u64) {
-        self.hash = (self.hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29);
+        let product = (self.hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        // One multiplication would carry the highest bit on as a single bit, which another change can cancel.
+        self.hash = (product ^ (product >> 32)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     }
 
     /// The checksum as text.
