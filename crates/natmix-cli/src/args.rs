@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+pub mod experiments;
 pub mod reproduce;
 
 use clap::{Args, Parser, Subcommand};
@@ -54,6 +55,13 @@ pub enum Command {
     /// NATMIX_DATA
     #[command(after_help = "Example:\n  natmix bench --targets gmm20,star --seeds 3")]
     Bench(BenchArgs),
+    /// Measure natmix itself
+    #[command(hide = true)]
+    Experiments {
+        /// Which experiment.
+        #[command(subcommand)]
+        experiment: experiments::ExperimentCommand,
+    },
     /// List every method, draw plan, estimator and rule, one line each
     #[command(after_help = "Example:\n  natmix methods | grep draws")]
     Methods,

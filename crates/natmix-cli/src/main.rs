@@ -40,6 +40,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Sample(args) => commands::sample::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Experiments { experiment } => commands::experiments::run(experiment),
         Command::Demo(args) => commands::demo::run(args),
         Command::Reproduce(args) => commands::reproduce::run(args),
         Command::Methods => {
