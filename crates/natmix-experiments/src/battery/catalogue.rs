@@ -156,6 +156,10 @@ fn mixtures() -> Vec<BatteryTarget> {
         mixture("mixture-10-of-5", Report, 10, 5, (0.95, 1.15), 6),
         mixture("mixture-20-of-3", Report, 20, 3, (0.95, 1.1), 7),
         mixture("mixture-20-of-5", Choose, 20, 5, (0.97, 1.07), 8),
+        mixture("mixture-5-narrow", Choose, 5, 4, (0.25, 1.5), 9),
+        mixture("mixture-10-narrow", Report, 10, 3, (0.6, 1.4), 10),
+        mixture("mixture-10-various", Choose, 10, 4, (0.7, 1.3), 11),
+        mixture("mixture-20-narrow", Report, 20, 3, (0.75, 1.25), 12),
     ]
 }
 
