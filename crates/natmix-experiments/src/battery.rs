@@ -27,7 +27,6 @@ pub use target::TargetHalf;
 
 use anyhow::{Context, Result, bail};
 use catalogue::targets;
-use indicatif::{ProgressBar, ProgressStyle};
 use outcome::PreparedTarget;
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -54,18 +53,27 @@ pub struct BatteryOptions {
     pub max_evals: Option<u64>,
 }
 
-/// Runs the battery.
-pub fn run(options: &BatteryOptions) -> Result<BatteryReport> {
-    run_with(options, TRUTH_DRAWS)
+/// Receives a line of text after each fit, from any thread.
+type TellLine<'a> = &'a (dyn Fn(&str) + Sync);
+
+/// Runs the battery; `tell` receives a line of text after each fit.
+pub fn run(options: &BatteryOptions, tell: TellLine<'_>) -> Result<BatteryReport> {
+    run_with(options, TRUTH_DRAWS, tell)
 }
 
-fn run_with(options: &BatteryOptions, truth_draws: usize) -> Result<BatteryReport> {
+fn run_with(options: &BatteryOptions, truth_draws: usize, tell: TellLine<'_>) -> Result<BatteryReport> {
     let prepared = prepare(options, truth_draws)?;
-    let seeds = &options.seeds;
-    let fits = in_parallel("fits", prepared.len() * seeds.len(), options.threads, |i| {
-        prepared[i / seeds.len()].fit(seeds[i % seeds.len()], options.max_evals)
+    let (targets, seeds) = (prepared.len(), &options.seeds);
+    let (count, done) = (targets * seeds.len(), AtomicUsize::new(0));
+    // Seed by seed, so that a look at the lines so far shows all families.
+    let fits = in_parallel(count, options.threads, |i| {
+        let fit = prepared[i % targets].fit(seeds[i / targets], options.max_evals);
+        tell(&format!("{} of {count}: {}", done.fetch_add(1, Ordering::Relaxed) + 1, fit.line()));
+        fit
     });
-    Ok(BatteryReport::new(fits))
+    let mut by_target: Vec<(usize, FitOutcome)> = fits.into_iter().enumerate().collect();
+    by_target.sort_by_key(|(i, _)| i % targets);
+    Ok(BatteryReport::new(by_target.into_iter().map(|(_, fit)| fit).collect()))
 }
 
 /// The share of starts that lead to each mode of the chosen mixtures, as a table.
@@ -107,7 +115,7 @@ fn chosen(options: &BatteryOptions) -> Result<Vec<BatteryTarget>> {
 fn prepare(options: &BatteryOptions, truth_draws: usize) -> Result<Vec<PreparedTarget>> {
     let wanted: Vec<Mutex<Option<BatteryTarget>>> =
         chosen(options)?.into_iter().map(|target| Mutex::new(Some(target))).collect();
-    let prepared = in_parallel("truths", wanted.len(), options.threads, |i| {
+    let prepared = in_parallel(wanted.len(), options.threads, |i| {
         let target = wanted[i].lock().ok().and_then(|mut target| target.take()).context("a target was taken twice")?;
         let name = target.name;
         PreparedTarget::new(target, truth_draws).with_context(|| format!("the truth of {name}"))
@@ -116,13 +124,11 @@ fn prepare(options: &BatteryOptions, truth_draws: usize) -> Result<Vec<PreparedT
 }
 
 /// The results of `work(0)` to `work(count - 1)`, in this order, from several threads.
-fn in_parallel<T: Send>(what: &str, count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads.min(count),
     };
-    let style = ProgressStyle::with_template(&format!("{{pos}} of {{len}} {what}, {{eta}} left"));
-    let bar = ProgressBar::new(count as u64).with_style(style.unwrap_or(ProgressStyle::default_bar()));
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -136,12 +142,10 @@ fn in_parallel<T: Send>(what: &str, count: usize, threads: usize, work: impl Fn(
                     if let Ok(mut found) = found.lock() {
                         found.push((i, result));
                     }
-                    bar.inc(1);
                 }
             });
         }
     });
-    bar.finish_and_clear();
     let mut found = found.into_inner().unwrap_or_default();
     found.sort_by_key(|(i, _)| *i);
     found.into_iter().map(|(_, result)| result).collect()
@@ -161,12 +165,12 @@ mod tests {
             max_evals: Some(10_000),
             ..BatteryOptions::default()
         };
-        let report = run_with(&options(1), 20_000).unwrap();
+        let report = run_with(&options(1), 20_000, &|_| {}).unwrap();
         assert_eq!(report.fits.len(), 3);
         assert_eq!(report.families.last().unwrap().fits, 2);
         assert_eq!(report.to_be_refused[0].fits, 1);
         assert!(report.fits.iter().filter(|fit| !fit.to_be_refused).all(|fit| fit.right.is_some()));
-        let again = run_with(&options(3), 20_000).unwrap();
+        let again = run_with(&options(3), 20_000, &|_| {}).unwrap();
         let comparable = |report: &BatteryReport| -> Vec<_> {
             report.fits.iter().map(|fit| (fit.target, fit.trusted, fit.worst.clone(), fit.evals)).collect()
         };

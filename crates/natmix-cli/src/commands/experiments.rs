@@ -5,6 +5,7 @@ use crate::output;
 use crate::settings::with_option_name_of_experiment;
 use anyhow::Result;
 use natmix_experiments::battery::{self, BatteryOptions, TargetHalf};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -31,7 +32,9 @@ fn run_battery(args: &BatteryArgs) -> Result<ExitCode> {
         output::print(&battery::basins(&options).map_err(with_option_name_of_experiment)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let report = battery::run(&options).map_err(with_option_name_of_experiment)?;
+    // A closed standard error must not end hours of fits.
+    let tell = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
+    let report = battery::run(&options, &tell).map_err(with_option_name_of_experiment)?;
     output::print(&if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.to_string() })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -55,7 +55,7 @@ pub fn climb_from(evaluator: &mut PointEvaluator<'_>, z: &mut Vec<f64>, spread: 
             pairs.clear();
             (direction, slope) = (grad.clone(), dot(&grad, &grad));
         }
-        if !(slope > ARRIVED) {
+        if slope <= ARRIVED || slope.is_nan() {
             break;
         }
         let length = dot(&direction, &direction).sqrt();

@@ -73,7 +73,7 @@ impl KnownModes {
         let modes = self.weights.iter().zip(&found).zip(basins).enumerate();
         let modes =
             modes.map(|(mode, ((&weight, &found), &basin))| MissedMode { mode, weight, found: found / total, basin });
-        modes.filter(|mode| !(mode.found >= MISSED * mode.weight)).collect()
+        modes.filter(|mode| mode.found < MISSED * mode.weight || mode.found.is_nan()).collect()
     }
 }
 

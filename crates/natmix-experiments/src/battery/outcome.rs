@@ -158,6 +158,22 @@ impl FitOutcome {
         !self.missed.is_empty() && self.missed.iter().all(|mode| mode.basin < super::modes::RARE_BASIN)
     }
 
+    /// The fit in one line.
+    pub fn line(&self) -> String {
+        let right = match self.right {
+            Some(true) => "right, ",
+            Some(false) => "wrong, ",
+            None => "",
+        };
+        let verdict = match (&self.error, self.trusted) {
+            (Some(error), _) => error,
+            (None, Some(true)) => "trusted",
+            (None, _) => "not trusted",
+        };
+        let evals = self.evals + self.diagnostics;
+        format!("{}: {right}{verdict}, {evals} evaluations, {:.1} s", self.label(), self.seconds)
+    }
+
     /// Target and seed.
     pub fn label(&self) -> String {
         format!("{} seed {}", self.target, self.seed)
