@@ -16,6 +16,8 @@ use serde::Serialize;
 
 /// Seed of the exact samples; fits use other seeds.
 const TRUTH_SEED: u64 = 770_001;
+/// Draws of an exact sample per draw of a reference run, each of which costs an evaluation of the model.
+const EXACT_PER_REFERENCE: usize = 4;
 
 /// The half that a target belongs to, fixed beforehand: constants are chosen on one, results reported on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -174,7 +176,9 @@ impl Subject {
                 let sample = exact_sample(&**sampler, target.parameter_names(), draws, TRUTH_SEED);
                 Some(Truth::of(&sample, |j| sampler.closed_moments(j)))
             }
-            KnownAnswer::Reference => Some(Truth::of(&reference_sample(target, draws, TRUTH_SEED)?, |_| None)),
+            KnownAnswer::Reference => {
+                Some(Truth::of(&reference_sample(target, draws / EXACT_PER_REFERENCE, TRUTH_SEED)?, |_| None))
+            }
             KnownAnswer::Refusal => None,
         })
     }
