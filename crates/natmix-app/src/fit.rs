@@ -303,6 +303,7 @@ fn resume_from(dir: &Path, config: &Config) -> Result<State, Error> {
         max_seconds: None,
         max_iterations: 1,
         tolerance: 1.0,
+        check: true,
         // Follows from the data.
         ..config.clone().with_parts(|parts| Parts { trust_region: 1.0, ..parts })
     };

@@ -128,6 +128,12 @@ pub struct FitArgs {
 
     #[command(flatten)]
     pub engine: Overrides,
+    /// Check the gradient of a function before the fit (default)
+    #[arg(long, overrides_with = "no_check", help_heading = "Run")]
+    pub check: bool,
+    /// Do not check the gradient; those of the built-in models are never checked
+    #[arg(long, overrides_with = "check", help_heading = "Run")]
+    pub no_check: bool,
     /// Resume an interrupted or killed run in --out
     #[arg(long, help_heading = "Run")]
     pub resume: bool,

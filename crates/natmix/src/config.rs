@@ -62,6 +62,8 @@ pub struct Config {
     pub init_mean: Vec<f64>,
     /// Spread of the start: one number for all coordinates, or one for each.
     pub init_sd: Vec<f64>,
+    /// Whether the gradient is [checked](crate::check) before a fit, where it is not known to be right.
+    pub check: bool,
     /// Fresh draws for the final diagnostics; zero leaves them out.
     pub diagnostic_draws: usize,
     /// Seed of all randomness.
@@ -137,6 +139,7 @@ impl Default for Config {
             max_seconds: None,
             init_mean: vec![0.0],
             init_sd: vec![1.0],
+            check: true,
             diagnostic_draws: 4_000,
             seed: DEFAULT_SEED,
             threads: 0,

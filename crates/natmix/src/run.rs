@@ -20,17 +20,21 @@ pub use checkpoint::State;
 pub use conclusion::Fitted;
 pub use stop::Stop;
 
+use crate::check;
 use crate::config::Config;
 use crate::error::Error;
 use crate::evaluate::{self, Limits};
 use crate::family::Mixture;
 use crate::strategy::{Strategy, kind_of};
-use crate::target::Target;
+use crate::target::{Target, coordinate_names};
 use crate::workspace::ScratchPool;
 use checkpoint::Counts;
 use conclusion::conclude;
 use driver::Driver;
 use observe::Observer;
+
+/// Budget, in multiples of what a check of the gradient costs, below which there is none.
+const SMALL_BUDGET: u64 = 20;
 
 /// A fit before it runs: target, settings, start and observers.
 pub struct Fit<'a> {
@@ -86,6 +90,7 @@ impl<'a> Fit<'a> {
         if dim == 0 {
             return Err(Error::InvalidInput("the target has dimension 0, expected at least 1".into()));
         }
+        let check = !matches!(start, Start::State(_)) && wants_check(target, &config);
         let (strategy, counts) = match start {
             Start::Settings => (kind.begin(dim, None)?, Counts::default()),
             Start::Mixture(mixture) => (kind.begin(dim, Some(mixture))?, Counts::default()),
@@ -101,7 +106,9 @@ impl<'a> Fit<'a> {
             .map_err(|error| Error::Threads { threads: config.threads, problem: error.to_string() })?;
         let threads = pool.current_num_threads();
         // Entered only once: entering a pool costs more than a small iteration.
-        pool.install(|| hosted(target, move || run_in_pool(target, config, (strategy, counts), threads, observers)))
+        pool.install(|| {
+            hosted(target, move || run_in_pool(target, config, (strategy, counts), check, threads, observers))
+        })
     }
 }
 
@@ -115,13 +122,23 @@ fn hosted(target: &dyn Target, fit: impl FnOnce() -> Result<Fitted, Error> + Sen
 fn run_in_pool(
     target: &dyn Target,
     config: Config,
-    (strategy, counts): (Box<dyn Strategy>, Counts),
+    (strategy, mut counts): (Box<dyn Strategy>, Counts),
+    check: bool,
     threads: usize,
     mut observers: Vec<&mut dyn Observer>,
 ) -> Result<Fitted, Error> {
     let scratch = ScratchPool::new(threads);
     let max_evals = kind_of(&config).budget().unwrap_or(u64::MAX);
     let mut evaluator = evaluate::of_target(target, &scratch, Limits { spent: counts.spent, max_evals });
+    // Not worth a share of a very small budget.
+    let remark = if check && evaluator.affords(SMALL_BUDGET * check::EVALUATIONS) {
+        let names = || coordinate_names(target);
+        let remark = check::check_gradient(&mut *evaluator, strategy.mixture(), &names, config.seed)?;
+        counts.spent = evaluator.spent();
+        remark
+    } else {
+        None
+    };
     let driver = Driver {
         strategy,
         evaluator: &mut *evaluator,
@@ -131,5 +148,15 @@ fn run_in_pool(
         counts,
     };
     let ended = driver.run()?;
-    conclude(ended, config, &mut *evaluator, &scratch)
+    let mut fitted = conclude(ended, config, &mut *evaluator, &scratch)?;
+    if let Some(diagnostics) = &mut fitted.diagnostics {
+        diagnostics.verdict.notes.extend(remark);
+    }
+    Ok(fitted)
+}
+
+/// Whether there is a gradient that should be checked: one that the method uses, on all rows, not known to be right.
+fn wants_check(target: &dyn Target, config: &Config) -> bool {
+    let used = config.parts().is_none_or(|parts| parts.estimator.needs_gradient() && parts.minibatch.is_none());
+    config.check && used && target.has_gradient() && !target.gradient_is_tested()
 }
