@@ -2,6 +2,7 @@
 
 pub mod diagnose;
 pub mod psis;
+pub mod tails;
 pub mod verdict;
 
 pub use diagnose::diagnose;

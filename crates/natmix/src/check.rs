@@ -83,7 +83,7 @@ pub(crate) fn check_gradient(
 }
 
 /// The standard deviation of each coordinate within components, on average.
-fn typical_sd(start: &Mixture) -> Vec<f64> {
+pub(crate) fn typical_sd(start: &Mixture) -> Vec<f64> {
     let mut typical = vec![0.0; start.dim()];
     for (weight, component) in start.weights().iter().zip(start.components()) {
         typical.iter_mut().zip(component.sd()).for_each(|(typical, sd)| *typical += weight * sd);

@@ -20,6 +20,7 @@ pub use checkpoint::State;
 pub use conclusion::Fitted;
 pub use stop::Stop;
 
+use crate::answer::tails::{self, FitFacts};
 use crate::check;
 use crate::config::Config;
 use crate::error::Error;
@@ -139,6 +140,7 @@ fn run_in_pool(
     } else {
         None
     };
+    let start_sd = check::typical_sd(strategy.mixture());
     let driver = Driver {
         strategy,
         evaluator: &mut *evaluator,
@@ -151,6 +153,13 @@ fn run_in_pool(
     let mut fitted = conclude(ended, config, &mut *evaluator, &scratch)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
+        let facts =
+            FitFacts { has_gradient: target.has_gradient(), converged: fitted.stop.converged, start_sd: &start_sd };
+        // A failed evaluation here must not cost the fit.
+        if let Ok(tails) = tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed) {
+            diagnostics.verdict.reasons.splice(0..0, tails.reasons(&coordinate_names(target)));
+            diagnostics.verdict.trusted &= diagnostics.verdict.reasons.is_empty();
+        }
     }
     Ok(fitted)
 }

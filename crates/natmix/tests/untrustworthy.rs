@@ -1,5 +1,6 @@
-//! Wrong gradients are refused by name before a fit, and right ones are not.
+//! Wrong gradients and improper densities: refused by name before and after a fit, and right ones are not.
 
+use natmix::family::{Gaussian, Mixture};
 use natmix::target::{ClosureTarget, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Error, Fit, Method, Parts, Scratch, fit};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,3 +90,107 @@ fn a_noisy_density_gets_a_note() {
     assert!(notes.contains("the gradient could not be checked"), "{notes}");
 }
 
+/// Fits with defaults; the reasons against it.
+fn reasons(dim: usize, log_p: impl Fn(&[f64], &mut [f64]) -> f64 + Send + Sync, seed: u64) -> (bool, String) {
+    let target = ClosureTarget::new(dim, move |z: &[f64], grad: Option<&mut [f64]>| match grad {
+        Some(grad) => log_p(z, grad),
+        None => log_p(z, &mut vec![0.0; dim]),
+    });
+    match fit(&target.unwrap(), &Config { seed, max_evals: Some(20_000), ..Config::default() }) {
+        Ok(fitted) => {
+            let verdict = fitted.diagnostics.unwrap().verdict;
+            (verdict.trusted, verdict.reasons.join("; "))
+        }
+        Err(error) => (false, error.to_string()),
+    }
+}
+
+#[test]
+fn improper_densities_are_refused_by_name() {
+    type Density = fn(&[f64], &mut [f64]) -> f64;
+    let cases: [(&str, usize, Density, &str); 6] = [
+        (
+            "reciprocal",
+            1,
+            |z, grad| {
+                grad[0] = -z[0] / (1.0 + z[0] * z[0]);
+                -0.5 * (1.0 + z[0] * z[0]).ln()
+            },
+            "improper",
+        ),
+        (
+            "one-sided logistic",
+            1,
+            |z, grad| {
+                grad[0] = 1.0 / (1.0 + z[0].exp());
+                -(-z[0].abs()).exp().ln_1p() - (-z[0]).max(0.0)
+            },
+            "improper",
+        ),
+        (
+            "flat",
+            2,
+            |_, grad| {
+                grad.fill(0.0);
+                1.0
+            },
+            "improper",
+        ),
+        (
+            "growing",
+            2,
+            |z, grad| {
+                grad.copy_from_slice(&[1.0, -z[1]]);
+                z[0] - 0.5 * z[1] * z[1]
+            },
+            "without bound along `z0`",
+        ),
+        (
+            "ridge",
+            3,
+            |z, grad| {
+                let sum = z[0] + z[1] - 1.0;
+                grad.copy_from_slice(&[-sum, -sum, -z[2]]);
+                -0.5 * sum * sum - 0.5 * z[2] * z[2]
+            },
+            "improper",
+        ),
+        (
+            "pole",
+            1,
+            |z, grad| {
+                let x = z[0] - 0.3;
+                grad[0] = -1.0 / x - z[0];
+                -x.abs().ln() - 0.5 * z[0] * z[0]
+            },
+            "without bound near `z0` = 0.3",
+        ),
+    ];
+    let mut problems = Vec::new();
+    for (name, dim, density, words) in cases {
+        for seed in 1..=3 {
+            let (trusted, found) = reasons(dim, density, seed);
+            if trusted || !found.contains(words) {
+                problems.push(format!("{name}, seed {seed}: {found:?}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+#[test]
+fn proper_densities_are_not_called_improper() {
+    for seed in 1..=2 {
+        for nu in [1.0, 2.0, 3.0] {
+            let student = move |z: &[f64], grad: &mut [f64]| {
+                grad[0] = -(nu + 1.0) * z[0] / (nu + z[0] * z[0]);
+                -0.5 * (nu + 1.0) * (1.0 + z[0] * z[0] / nu).ln()
+            };
+            let (_, found) = reasons(1, student, seed);
+            assert!(!found.contains("improper") && !found.contains("bound"), "{nu} degrees: {found}");
+        }
+        let q = Mixture::single(Gaussian::isotropic(vec![0.0; 4], 1.0));
+        let verdict = fit(&q, &Config { seed, ..Config::default() }).unwrap().diagnostics.unwrap().verdict;
+        assert!(verdict.trusted, "{verdict:?}");
+    }
+}
