@@ -155,10 +155,13 @@ fn run_in_pool(
         diagnostics.verdict.notes.extend(remark);
         let facts =
             FitFacts { has_gradient: target.has_gradient(), converged: fitted.stop.converged, start_sd: &start_sd };
-        // A failed evaluation here must not cost the fit.
-        if let Ok(tails) = tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed) {
-            diagnostics.verdict.reasons.splice(0..0, tails.reasons(&coordinate_names(target)));
-            diagnostics.verdict.trusted &= diagnostics.verdict.reasons.is_empty();
+        match tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed) {
+            Ok(tails) => {
+                diagnostics.verdict.reasons.splice(0..0, tails.reasons(&coordinate_names(target)));
+                diagnostics.verdict.trusted &= diagnostics.verdict.reasons.is_empty();
+            }
+            // The fit stands, as above.
+            Err(error) => (fitted.diagnostics, fitted.diagnostics_error) = (None, Some(error)),
         }
     }
     Ok(fitted)

@@ -87,6 +87,11 @@ impl Target for Faulty {
         Ok(())
     }
 
+    /// So that calls and points are those of the fit alone; some faults do make the gradient a wrong one.
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         use Curvature::{EmpiricalFisher, Exact};
         &[(Exact, CurvatureShape::Full), (Exact, CurvatureShape::Diag), (EmpiricalFisher, CurvatureShape::Diag)]
