@@ -38,7 +38,12 @@ impl Verdict {
             return;
         }
         let share = search.share_of_singles();
-        if share > MANY_SINGLES && search.agreement < LITTLE_AGREEMENT {
+        if search.climbs_do_not_end() {
+            self.notes.push(format!(
+                "{} of {} climbs of the search for modes did not end: what else there is was not seen",
+                search.unfinished, search.starts
+            ));
+        } else if share > MANY_SINGLES && search.agreement < LITTLE_AGREEMENT {
             self.trusted = false;
             self.reasons.push(format!(
                 "{:.0}% of {} starts ended in a place that no other start found: there is more to find \
@@ -49,11 +54,13 @@ impl Verdict {
         } else {
             self.notes.push(format!(
                 "{} starts ended in {} place{}, {:.0}% of them in one that no other start found; \
+                 a mode that {:.1}% of starts lead to would have been found with 99% probability, \
                  modes that no start leads to would not be seen",
                 search.starts,
                 search.modes,
                 if search.modes == 1 { "" } else { "s" },
-                100.0 * share
+                100.0 * share,
+                100.0 * search.visible_share()
             ));
         }
     }
