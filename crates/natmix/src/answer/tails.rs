@@ -37,7 +37,7 @@ const MOST_DIMENSIONS: usize = 300;
 const MARGIN: f64 = 0.05;
 /// The same for the slope along the whole ray.
 const WHOLE_MARGIN: f64 = 0.5;
-/// How far the origin of a ray may lie below the best one, in nats: this much, and more per dimension.
+/// How far both ends of a ray may lie below the best origin, in nats: this much, and more per dimension.
 const NEAR_BEST: (f64, f64) = (20.0, 3.0);
 /// Slope over the log of the radius from which on log p grows without bound.
 const GROWTH: f64 = 0.5;
@@ -315,9 +315,10 @@ fn slopes_along(evaluator: &mut dyn Evaluator, rays: Vec<Ray>, sd: &[f64]) -> Re
     let (log_p, _) = evaluate(evaluator, &points, false)?;
     let each = 1 + RADII.len();
     let best = log_p.iter().step_by(each).copied().fold(f64::NEG_INFINITY, f64::max);
-    // From where there is no mass, the way to some of it rises.
+    // Between places without mass, log p may rise for long.
     let lowest = best - NEAR_BEST.0 - NEAR_BEST.1 * sd.len() as f64;
-    let with_slopes = rays.into_iter().zip(log_p.chunks_exact(each)).filter(|(_, log_p)| log_p[0] >= lowest);
+    let has_mass = |log_p: &[f64]| log_p[0] >= lowest || log_p[each - 1] >= lowest;
+    let with_slopes = rays.into_iter().zip(log_p.chunks_exact(each)).filter(|(_, log_p)| has_mass(log_p));
     Ok(with_slopes.filter_map(|(ray, log_p)| Some((ray, Slopes::of(log_p)?))).collect())
 }
 
