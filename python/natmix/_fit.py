@@ -129,7 +129,7 @@ def fit(
     post = Posterior._of(run, target)
     if post.stop_reason == "cancelled":
         warnings.warn(f"interrupted after {post.iterations} iterations: this is what was reached", NatmixWarning, 2)
-    elif not post.trusted:
+    elif post.trusted is False:
         warnings.warn("do not rely on this fit as it stands: " + "; ".join(post.reasons), NatmixWarning, 2)
     return post
 

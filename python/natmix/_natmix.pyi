@@ -48,6 +48,8 @@ class Target:
         outcome: str,
         standardize: bool,
         training: Mapping[str, Any],
+        test: ArrayLike | None = None,
+        validation: ArrayLike | None = None,
     ) -> Target: ...
     @staticmethod
     def density(spec: str | Mapping[str, Any]) -> Target: ...
@@ -139,7 +141,8 @@ class Record:
         draws: int,
         seed: int,
         threads: int,
-    ) -> dict[str, _Floats]: ...
+        per_component: bool,
+    ) -> list[dict[str, _Floats]]: ...
 
 def fit(
     target: Target,

@@ -217,7 +217,8 @@ impl PyRecord {
         rows(py, values, posterior.names().len())
     }
 
-    /// Predictions for the rows of a table with the columns of the fit, averaged over draws: a dictionary of arrays.
+    /// Predictions for the rows of a table with the columns of the fit, averaged over draws: a dictionary of arrays, or
+    /// one per component of a network.
     #[allow(clippy::too_many_arguments)]
     fn predict<'py>(
         &self,
@@ -228,10 +229,15 @@ impl PyRecord {
         draws: usize,
         seed: u64,
         threads: usize,
-    ) -> PyResult<Bound<'py, PyDict>> {
+        per_component: bool,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let posterior = &self.kept.posterior;
         let rows = posterior.encode_rows(table(values, names, levels)?).map_err(raise)?;
-        to_dict(py, in_pool(py, threads, || posterior.predict(&rows, draws, seed, false))?)
+        let found = in_pool(py, threads, || match per_component {
+            true => posterior.predict_each(&rows, draws, seed, false),
+            false => Ok(vec![posterior.predict(&rows, draws, seed, false)?]),
+        })?;
+        found.into_iter().map(|predicted| to_dict(py, predicted)).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::networks;
+use crate::networks::verdict::LossTrend;
 use crate::predictive::Predictive;
 use crate::problem::Problem;
 use crate::record::FitRecord;
@@ -39,6 +40,8 @@ pub struct Finished {
     /// Diagnostics, if the engine made the fit.
     pub(crate) diagnostics: Option<Diagnostics>,
     pub(crate) search: Option<SearchSummary>,
+    /// How the training loss of a network ended, if it was trained for long enough to judge.
+    pub(crate) loss: Option<LossTrend>,
     /// Whether components are point estimates, as those of plain networks are.
     pub(crate) points: bool,
     /// The resolved settings.
@@ -80,6 +83,7 @@ impl Finished {
             elbo: ReportedEstimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
             diagnostics: Some(diagnostics),
             search: fitted.search,
+            loss: None,
             points: false,
             // The number of threads never changes a result, so it is not recorded.
             config: json!(natmix::Config { threads: 0, ..fitted.config }),
@@ -184,6 +188,7 @@ impl Finished {
             config: json!({"settings": settings, part: self.config}),
             train: None,
             test: None,
+            validation: None,
             ood: None,
             loo: None,
         }

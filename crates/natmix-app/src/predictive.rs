@@ -97,11 +97,10 @@ fn score_rows(draws: &CoefficientDraws, table: &Dataset, study: &Study) -> Resul
         brier: scores.brier,
         ece: scores.ece,
         auroc: scores.auroc,
-        expected_entropy: None,
-        mutual_information: None,
         rmse: scores.rmse.map(|rmse| rmse * scale),
         calibration: calibration.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect(),
         roc,
         residuals: residuals.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect(),
+        ..Scores::default()
     })
 }

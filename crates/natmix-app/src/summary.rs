@@ -82,7 +82,7 @@ pub fn verdict(what: &str, modes: usize, components: usize, engine: &natmix::dia
         (false, _) => "Do not rely on it as it stands, for the reasons below.",
     };
     VerdictSummary {
-        trusted: engine.trusted,
+        trusted: Some(engine.trusted),
         sentence: format!("The posterior of {what} has {found}. {trust}"),
         reasons: engine.reasons.clone(),
         notes: engine.notes.clone(),

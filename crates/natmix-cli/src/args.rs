@@ -158,6 +158,9 @@ pub struct PredictArgs {
     /// For networks: predict with the means of the components only, without draws
     #[arg(long)]
     pub means_only: bool,
+    /// For networks: the predictions of each component by itself, one line per component and row
+    #[arg(long)]
+    pub per_component: bool,
     /// File for the predictions [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -210,7 +210,7 @@ impl<'a> Trainer<'a> {
             (self.state.sums.iter().zip(&kls)).map(|(sum, kl)| if plain { *sum } else { sum - kl }).collect();
         match self.config.weight_step {
             _ if plain || self.config.components == 1 => {}
-            WeightStep::Equal => {}
+            WeightStep::Equal | WeightStep::Stacked => {}
             WeightStep::Bounded => {
                 // The step increases the ELBO, in which -log w_k pulls weights together.
                 let pulls: Vec<f64> = values.iter().zip(&self.state.log_weights).map(|(v, w)| v - w).collect();

@@ -62,6 +62,9 @@ pub struct Report {
     /// Scores on the test data.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub test: Option<Scores>,
+    /// Scores on the validation rows of a network.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub validation: Option<Scores>,
     /// How well out-of-distribution rows are detected.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ood: Option<Ood>,
@@ -73,8 +76,8 @@ pub struct Report {
 /// Whether to trust the fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictSummary {
-    /// Whether to trust it.
-    pub trusted: bool,
+    /// Whether to trust it; `None` if nothing was measured that could tell.
+    pub trusted: Option<bool>,
     /// One sentence: what was fitted, how many modes it has, and whether to trust it.
     pub sentence: String,
     /// Reasons against trusting it, each with a remedy to try.
@@ -158,6 +161,9 @@ pub struct StopSummary {
 pub struct Scores {
     /// Rows.
     pub rows: usize,
+    /// Weight draws per component that the predictions average over (networks).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub draws: Option<usize>,
     /// Mean negative log predictive density.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub nll: Option<f64>,
@@ -170,6 +176,13 @@ pub struct Scores {
     /// Expected calibration error, 15 bins.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ece: Option<f64>,
+    /// The largest such error that chance explains: three standard deviations of the sampling of this many rows, and the
+    /// error of the finite number of draws (networks).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ece_limit: Option<f64>,
+    /// Share of rows inside the predicted 90% interval (networks that predict numbers).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub coverage: Option<f64>,
     /// Area under the ROC curve.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub auroc: Option<f64>,

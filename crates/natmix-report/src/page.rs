@@ -136,12 +136,13 @@ fn header(report: &Report) -> String {
 /// The verdict, by colour, symbol and words.
 fn verdict(report: &Report) -> String {
     let verdict = &report.verdict;
-    let (class, answer, sign) = if !verdict.trusted {
-        ("bad", "Do not trust this fit", "M7 7l10 10M17 7L7 17")
-    } else if verdict.reasons.is_empty() && report.stop.converged {
-        ("good", "You can trust this fit", "M6 12.5l4 4 8-9")
-    } else {
-        ("care", "Use this fit with care", "M12 6v7M12 17v.2")
+    let (class, answer, sign) = match verdict.trusted {
+        Some(false) => ("bad", "Do not trust this fit", "M7 7l10 10M17 7L7 17"),
+        Some(true) if verdict.reasons.is_empty() && report.stop.converged => {
+            ("good", "You can trust this fit", "M6 12.5l4 4 8-9")
+        }
+        Some(true) => ("care", "Use this fit with care", "M12 6v7M12 17v.2"),
+        None => ("care", "Not judged", "M12 6v7M12 17v.2"),
     };
     let list = |class: &str, heading: &str, lines: &[String]| {
         if lines.is_empty() {

@@ -4,7 +4,7 @@ use super::{ModelKind, Settings};
 use natmix::Error;
 use natmix::config::OrAuto;
 use natmix::family::CovarianceKind;
-use natmix_nets::train::Optimiser;
+use natmix_nets::train::{Optimiser, WeightStep};
 use natmix_report::formation::MOMENTS;
 use std::path::Path;
 
@@ -125,7 +125,8 @@ impl Settings {
     }
 
     /// Refuses settings that training a network on minibatches does not read.
-    pub fn check_training(&self, optimiser: Optimiser) -> Result<(), Error> {
+    /// `validation`: whether there are validation rows.
+    pub fn check_training(&self, optimiser: Optimiser, validation: bool) -> Result<(), Error> {
         let name = optimiser.name();
         let adam = optimiser == Optimiser::Adam;
         let engine = self.engine.given().filter(|name| *name != "draws" || self.engine.draws != Some(OrAuto::Auto));
@@ -166,8 +167,13 @@ impl Settings {
                 _ => {}
             }
         }
-        if self.network.patience.is_some() && self.network.validation.is_none() {
+        if self.network.patience.is_some() && !validation {
             return refuse("patience", "is not read without `validation`");
+        }
+        if self.network.weight_step == Some(WeightStep::Stacked) && !validation {
+            let problem = "must not be stacked without rows to choose the weights by: set `validation` to a file, or \
+                           to a share of the rows such as 0.2";
+            return refuse("weight_step", problem);
         }
         Ok(())
     }

@@ -39,8 +39,8 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     }
     Ok(match (report.stop.reason == StopReason::Cancelled.name(), report.verdict.trusted) {
         (true, _) => ExitCode::from(130),
-        (false, true) => ExitCode::SUCCESS,
-        (false, false) => ExitCode::from(1),
+        (false, Some(false)) => ExitCode::from(1),
+        (false, _) => ExitCode::SUCCESS,
     })
 }
 
@@ -93,7 +93,7 @@ fn text(report: &Report, out: &Path) -> String {
 /// Scores on training and test rows for the terminal.
 fn figures(report: &Report) -> String {
     let mut lines = String::new();
-    for (name, scores) in [("train", &report.train), ("test", &report.test)] {
+    for (name, scores) in [("train", &report.train), ("valid", &report.validation), ("test", &report.test)] {
         let Some(scores) = scores else { continue };
         let figures = [
             ("accuracy", scores.accuracy),
@@ -101,6 +101,7 @@ fn figures(report: &Report) -> String {
             ("brier", scores.brier),
             ("ece", scores.ece),
             ("rmse", scores.rmse),
+            ("coverage", scores.coverage),
             ("mutual information", scores.mutual_information),
         ];
         let shown = figures.iter().filter_map(|(name, x)| x.map(|x| format!("{name} {x:.4}")));

@@ -50,7 +50,7 @@ pub fn empty() -> Sample {
     let nothing = ReportedEstimate { mean: f64::NAN, se: f64::NAN };
     let report = Report {
         verdict: VerdictSummary {
-            trusted: false,
+            trusted: Some(false),
             sentence: "Nothing was fitted.".into(),
             reasons: vec![],
             notes: vec![],
@@ -74,6 +74,7 @@ pub fn empty() -> Sample {
         config: serde_json::Value::Null,
         train: None,
         test: None,
+        validation: None,
         ood: None,
         loo: None,
     };
@@ -131,7 +132,7 @@ pub fn three_modes() -> Sample {
     let draws = Draws { names, values, component };
     let mut sample = empty();
     sample.report.verdict = VerdictSummary {
-        trusted: true,
+        trusted: Some(true),
         sentence:
             "Three separate modes were found, with 50%, 30% and 20% of the mass; the importance weights are even, so \
                    means and intervals can be used as they are."
@@ -190,7 +191,7 @@ pub fn logistic() -> Sample {
     let draws = Draws { names, values, component: vec![0; 1000] };
     let mut sample = empty();
     sample.report.verdict = VerdictSummary {
-        trusted: true,
+        trusted: Some(true),
         sentence: "One mode was found and a single Gaussian describes it well: you can use its means and intervals."
             .into(),
         reasons: vec![],
@@ -261,7 +262,7 @@ pub fn bad() -> Sample {
     let draws = Draws { names, values, component };
     let mut sample = empty();
     sample.report.verdict = VerdictSummary {
-        trusted: false,
+        trusted: Some(false),
         sentence: "The fit has not converged and its tails are too light for the posterior: do not use these numbers yet.".into(),
         reasons: vec![
             "k-hat is 1.13, above 0.70: some regions of the posterior are missed. Try --components auto or more evaluations.".into(),
