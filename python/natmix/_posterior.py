@@ -313,6 +313,20 @@ class Posterior:
         found = self._record.predict(table.values(), table.names, table.levels, draws, seed, threads, per_component)
         return {name: np.stack([part[name] for part in found]) for name in found[0]} if per_component else found[0]
 
+    @property
+    def model_checks(self) -> list[dict[str, Any]]:
+        """Statistics of the data and of data drawn from the fitted regression; empty for other models.
+
+        Dictionaries with ``statistic``, ``observed``, ``mean``, ``q05``, ``q95`` and ``p``, the share of drawn data sets with a
+        larger value.
+        """
+        return self._record.whole_report(self._native()).get("model_checks", [])
+
+    @property
+    def model_notes(self) -> list[str]:
+        """Remarks on a regression and its data, each with a remedy. They do not change ``trusted``."""
+        return self._record.whole_report(self._native()).get("model_notes", [])
+
     # Export
 
     def to_arviz(self, n: int | None = None, *, seed: int | None = None, log_likelihood: bool = True) -> Any:

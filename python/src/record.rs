@@ -129,6 +129,13 @@ impl PyRecord {
         to_python(py, &report)
     }
 
+    /// What `report.json` holds, with figures of the rows if the target is given.
+    #[pyo3(signature = (target=None))]
+    fn whole_report<'py>(&self, py: Python<'py>, target: Option<&PyTarget>) -> PyResult<Bound<'py, PyAny>> {
+        let report = serde_json::to_value(&self.whole(py, target)?.report);
+        to_python(py, &report.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    }
+
     /// Kind of model that was fitted: `density`, `regression`, `network` or `external`.
     #[getter]
     fn kind(&self) -> &'static str {

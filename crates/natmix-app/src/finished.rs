@@ -191,6 +191,8 @@ impl Finished {
             validation: None,
             ood: None,
             loo: None,
+            model_checks: Vec::new(),
+            model_notes: Vec::new(),
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod fit;
 pub mod folder;
 mod formation;
 pub mod memory;
+mod model_checks;
 pub mod networks;
 pub mod predict;
 pub mod predictive;

@@ -71,6 +71,12 @@ pub struct Report {
     /// Leave-one-out cross-validation by importance sampling.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loo: Option<Loo>,
+    /// Statistics of the data and of data drawn from the fitted model, for regressions.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub model_checks: Vec<ModelCheck>,
+    /// Remarks on the model and its data, each with a remedy. They are not about the fit and do not change the verdict.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub model_notes: Vec<String>,
 }
 
 /// Whether to trust the fit.
@@ -176,6 +182,9 @@ pub struct Scores {
     /// Expected calibration error, 15 bins.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ece: Option<f64>,
+    /// Mean probability of the likeliest class (networks): above the accuracy, predictions are overconfident.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub confidence: Option<f64>,
     /// The largest such error that chance explains: three standard deviations of the sampling of this many rows, and the
     /// error of the finite number of draws (networks).
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -237,6 +246,43 @@ pub struct Loo {
     /// The largest k-hat of a row.
     #[serde(with = "nullable")]
     pub max_k_hat: f64,
+    /// The rows that are too influential, at most 20, those with the largest k-hat first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub influential: Vec<InfluentialRow>,
+}
+
+/// A row with much influence on the fit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InfluentialRow {
+    /// Its number; the first row of the table is 1.
+    pub row: usize,
+    /// Its k-hat.
+    pub k_hat: f64,
+}
+
+/// One statistic of the data, and of data sets drawn from the fitted model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelCheck {
+    /// Its name.
+    pub statistic: String,
+    /// Its value for the data.
+    #[serde(with = "nullable")]
+    pub observed: f64,
+    /// Mean over the drawn data sets.
+    #[serde(with = "nullable")]
+    pub mean: f64,
+    /// Their 5% quantile.
+    #[serde(with = "nullable")]
+    pub q05: f64,
+    /// Their 95% quantile.
+    #[serde(with = "nullable")]
+    pub q95: f64,
+    /// Share of them with a larger value: near 0 or 1 the model does not reproduce the statistic.
+    pub p: f64,
+    /// Smallest and largest value.
+    pub range: (f64, f64),
+    /// Share of the drawn data sets in each of equal parts of that range.
+    pub bars: Vec<f64>,
 }
 
 /// Draws on the user's own scale, for marginals and pair plots.

@@ -71,6 +71,8 @@ fn html(report: &Report, pictures: &[Picture], formation: Option<&Formation>) ->
         row(&["marginals"]),
         row(&["pairs"]),
         tables::parameters(&report.parameters),
+        model_notes(report),
+        row(&["checks"]),
         predictions(&find, report),
         tables::settings(report),
     ]
@@ -158,6 +160,18 @@ fn verdict(report: &Report) -> String {
         prose(&verdict.sentence),
         list("reasons", "Reasons for caution, and what to try", &verdict.reasons),
         list("notes", "Notes", &verdict.notes)
+    )
+}
+
+/// Remarks on the model, apart from the verdict.
+fn model_notes(report: &Report) -> String {
+    if report.model_notes.is_empty() {
+        return String::new();
+    }
+    let items: String = report.model_notes.iter().map(|note| format!("<li>{}</li>", prose(note))).collect();
+    format!(
+        "<section id=\"model\" class=\"card\"><h2>Notes on the model</h2><ul class=\"notes\">{items}</ul>\
+         <p class=\"aside\">They are about the model and the data, not about the fit, and do not change the verdict.</p></section>\n"
     )
 }
 

@@ -68,6 +68,7 @@ fn text(report: &Report, out: &Path) -> String {
     };
     report.verdict.reasons.iter().for_each(|reason| line(format!("  - {reason}")));
     report.verdict.notes.iter().for_each(|note| line(format!("  note: {note}")));
+    report.model_notes.iter().for_each(|note| line(format!("  model: {note}")));
     line(format!(
         "\nELBO {:.4} +- {:.4}   log evidence {:.4} +- {:.4}   k-hat {:.2}   {} evaluations, {:.2} s",
         report.elbo.mean,
