@@ -99,7 +99,9 @@ def test_it_learns_and_is_uncertain_away_from_the_data():
 
 
 def test_trust_comes_from_rows_that_were_not_trained_on():
-    (X, y), (later, outcome) = rows("bernoulli", 300), rows("bernoulli", 400, seed=6)
+    rng = np.random.default_rng(4)
+    X, later = rng.normal(size=(300, 2)), rng.normal(size=(400, 2))
+    y, outcome = ((rng.uniform(size=len(x)) < 1 / (1 + np.exp(-1.5 * x[:, 0]))).astype(float) for x in (X, later))
     alone = natmix.fit(natmix.models.Mlp(X, y, hidden=(8,), epochs=60))
     assert alone.trusted is None and "Not measured: calibration" in alone.verdict and not alone.reasons
     tested = natmix.fit(natmix.models.Mlp(X, y, hidden=(8,), epochs=60, test=(later, outcome)))

@@ -40,9 +40,7 @@ pub(crate) fn record(
             Averaging::Draws { each, seed: settings.seed() }
         }
     };
-    let scored = |rows: &Examples, fewest: usize| {
-        score::score(network, input, q, rows, averaging(rows.rows(), fewest))
-    };
+    let scored = |rows: &Examples, fewest: usize| score::score(network, input, q, rows, averaging(rows.rows(), fewest));
     let (rows, validation) = data.parts(settings)?;
     let (train, _) = scored(&rows, FEWEST_TRAIN_DRAWS)?;
     let test = data.test.as_ref().map(|rows| scored(rows, FEWEST_SCORE_DRAWS)).transpose()?;

@@ -55,6 +55,7 @@ pub fn score(
         scores.accuracy = Some(right.iter().sum::<f64>() / n);
         let bins = calibration(&confidence, &right);
         scores.ece = Some(ece(&bins));
+        scores.confidence = Some(confidence.iter().sum::<f64>() / n);
         // The finite number of draws moves a probability by its deviation over draws, divided by their root.
         let drawn = draws.map_or(f64::INFINITY, |each| (each * q.len()) as f64);
         let monte_carlo = found.confidence_sd.iter().sum::<f64>() / n / drawn.sqrt();

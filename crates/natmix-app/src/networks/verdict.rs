@@ -75,10 +75,8 @@ fn convergence(found: &Finished) -> Check {
     let Some(loss) = found.loss else {
         return Check::Open(format!("convergence of the loss ({FEWEST_EPOCHS} epochs are needed to judge it)"));
     };
-    let figures = format!(
-        "{:.4} per row over the last tenth of the epochs, {:.4} over the tenth before",
-        loss.last, loss.before
-    );
+    let figures =
+        format!("{:.4} per row over the last tenth of the epochs, {:.4} over the tenth before", loss.last, loss.before);
     match loss.converged() {
         true => Check::Passed(format!("the training loss has converged ({figures})")),
         false => Check::Failed(format!("the training loss was still changing ({figures}): train for more epochs")),
@@ -88,20 +86,23 @@ fn convergence(found: &Finished) -> Check {
 /// Calibration on the rows called `name`.
 fn calibration(name: &str, scores: &Scores) -> Check {
     let rows = scores.rows;
-    let (what, error, limit) = match (scores.ece, scores.ece_limit, scores.coverage) {
-        (Some(ece), Some(limit), _) => (format!("ECE {ece:.3}"), ece, limit),
+    let (what, error, limit, overconfident) = match (scores.ece, scores.ece_limit, scores.coverage) {
+        (Some(ece), Some(limit), _) => (format!("ECE {ece:.3}"), ece, limit, scores.confidence > scores.accuracy),
         (_, _, Some(coverage)) => {
             let limit = 3.0 * (INTERVAL * (1.0 - INTERVAL) / rows as f64).sqrt();
             let what = format!("{:.1}% of them inside the 90% interval", 100.0 * coverage);
-            (what, (coverage - INTERVAL).abs(), limit)
+            (what, (coverage - INTERVAL).abs(), limit, coverage < INTERVAL)
         }
         _ => return Check::Open("calibration".into()),
     };
     let allowed = limit.max(SMALL_ERROR);
     if error > allowed {
+        let remedy = match overconfident {
+            true => "overconfident: try more components, a smaller first precision, or more rows",
+            false => "underconfident: try a larger first precision, or a smaller prior precision",
+        };
         return Check::Failed(format!(
-            "predictions are not calibrated on {rows} {name} rows ({what}; an error of {allowed:.3} is allowed): try another \
-             --prior-precision or --first-precision, more --components, or more data"
+            "predictions are not calibrated on {rows} {name} rows ({what}; an error of {allowed:.3} is allowed); they are {remedy}"
         ));
     }
     if limit > VISIBLE_ERROR {
@@ -144,8 +145,13 @@ pub fn verdict(data: &NetworkData, found: &Finished, held_out: Option<(&str, &Sc
         }
     }
     let (trusted, judgement) = match (reasons.len(), open.is_empty()) {
-        (0, true) => (Some(true), format!("Measured: {}. You can use its predictions for rows of the same kind.", passed.join("; "))),
-        (0, false) => (None, format!("Whether to trust its predictions is not known. Not measured: {}.", open.join("; "))),
+        (0, true) => (
+            Some(true),
+            format!("Measured: {}. You can use its predictions for rows of the same kind.", passed.join("; ")),
+        ),
+        (0, false) => {
+            (None, format!("Whether to trust its predictions is not known. Not measured: {}.", open.join("; ")))
+        }
         (1, _) => (Some(false), "Do not rely on its predictions as they stand, for the reason below.".to_owned()),
         _ => (Some(false), "Do not rely on its predictions as they stand, for the reasons below.".to_owned()),
     };
@@ -156,7 +162,10 @@ pub fn verdict(data: &NetworkData, found: &Finished, held_out: Option<(&str, &Sc
         notes.extend(open.iter().map(|words| format!("not measured: {words}")));
     }
     if !found.points {
-        notes.push("only predictions are judged: how well the mixture covers the posterior of the weights was not measured".into());
+        notes.push(
+            "only predictions are judged: how well the mixture covers the posterior of the weights was not measured"
+                .into(),
+        );
     }
     VerdictSummary { trusted, sentence: format!("Trained {what}: {parts}. {judgement}"), reasons, notes }
 }
