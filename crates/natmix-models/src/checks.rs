@@ -118,10 +118,11 @@ fn compare(statistic: &'static str, pairs: &[Pair], (centre, scale): (f64, f64))
     for pair in pairs {
         let (of_data, drawn) = (value(&pair.data), value(&pair.replicated));
         larger += if drawn > of_data { 1.0 } else { 0.5 * f64::from(u8::from(drawn == of_data)) };
-        observed += of_data / pairs.len() as f64;
+        observed += of_data;
         replicated.push(drawn);
     }
-    PredictiveCheck { statistic, observed, replicated, p: larger / pairs.len() as f64 }
+    let count = pairs.len() as f64;
+    PredictiveCheck { statistic, observed: observed / count, replicated, p: larger / count }
 }
 
 /// What counts as an event in a row of classes: outcome 1, or the class that is the likeliest on average. Rows are
