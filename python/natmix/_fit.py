@@ -89,6 +89,9 @@ def fit(
         Nats of expected gain below which the fit stops; 0.01 by default.
     max_evals, max_seconds : optional
         Limits on evaluations of the target and on time.
+    check : bool, optional
+        Whether the gradient of a function is compared with differences of its values before the fit, at a few points near the
+        start; a wrong one is an error that says what is wrong. True by default; costs a dozen evaluations.
     seed : int, optional
         1 by default. The same seed and settings give the same bits, for any number of threads.
     threads : int, optional

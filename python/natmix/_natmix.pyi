@@ -48,6 +48,8 @@ class Target:
         outcome: str,
         standardize: bool,
         training: Mapping[str, Any],
+        test: ArrayLike | None = None,
+        validation: ArrayLike | None = None,
     ) -> Target: ...
     @staticmethod
     def density(spec: str | Mapping[str, Any]) -> Target: ...
@@ -133,6 +135,7 @@ class Record:
     @property
     def trace(self) -> dict[str, NDArray[Any]]: ...
     def html(self, target: Target | None = None) -> str: ...
+    def whole_report(self, target: Target | None = None) -> dict[str, Any]: ...
     def to_own_scale(self, z: ArrayLike) -> _Floats: ...
     def predict(
         self,
@@ -142,7 +145,8 @@ class Record:
         draws: int,
         seed: int,
         threads: int,
-    ) -> dict[str, _Floats]: ...
+        per_component: bool,
+    ) -> list[dict[str, _Floats]]: ...
 
 def fit(
     target: Target,

@@ -300,13 +300,18 @@ class Posterior:
 
     # Models with data
 
-    def predict(self, X: Any, *, draws: int = 1000, seed: int = 1, threads: int = 0, **columns: Any) -> dict[str, np.ndarray]:
+    def predict(
+        self, X: Any, *, draws: int = 1000, seed: int = 1, threads: int = 0, per_component: bool = False, **columns: Any
+    ) -> dict[str, np.ndarray]:
         """Predictions of a regression or a network for new rows.
 
         Arrays by name: ``probability``, ``sd`` and ``entropy`` for outcomes 0 and 1; ``mean``, ``sd`` and quantiles for
         numbers; ``mean`` and ``sd`` for counts; ``probability (n, classes)`` and ``entropy`` for classes; for classes of a
         network also ``expected_entropy`` and ``mutual_information``. ``columns`` are the offset or exposure of the new rows,
         which are required if the model has one.
+
+        With ``per_component`` every array gets a first axis of length ``components``: the predictions of each component of
+        a network by itself, from the same draws. Probabilities and means averaged by ``weights`` are those of the mixture.
         """
         known = self._record.columns
         if known is None:
@@ -323,7 +328,22 @@ class Posterior:
                 table.add(column, columns.pop(role))
         if any(value is not None for value in columns.values()):
             raise TypeError(f"the model has no {', '.join(sorted(columns))}")
-        return self._record.predict(table.values(), table.names, table.levels, draws, seed, threads)
+        found = self._record.predict(table.values(), table.names, table.levels, draws, seed, threads, per_component)
+        return {name: np.stack([part[name] for part in found]) for name in found[0]} if per_component else found[0]
+
+    @property
+    def model_checks(self) -> list[dict[str, Any]]:
+        """Statistics of the data and of data drawn from the fitted regression; empty for other models.
+
+        Dictionaries with ``statistic``, ``observed``, ``mean``, ``q05``, ``q95`` and ``p``, the share of drawn data sets with a
+        larger value.
+        """
+        return self._record.whole_report(self._native()).get("model_checks", [])
+
+    @property
+    def model_notes(self) -> list[str]:
+        """Remarks on a regression and its data, each with a remedy. They do not change ``trusted``."""
+        return self._record.whole_report(self._native()).get("model_notes", [])
 
     # Export
 

@@ -32,5 +32,6 @@ class Settings(TypedDict, total=False):
     tolerance: float
     max_evals: int
     max_seconds: float
+    check: bool
     seed: int
     threads: int

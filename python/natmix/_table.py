@@ -47,6 +47,8 @@ class Table:
 
     def add(self, name: str, column: Any, levels: Sequence[str] | None = None) -> None:
         """Add a column; one that is not numeric becomes levels."""
+        if name in self.names:
+            raise ValueError(f"names must differ, but {name!r} is given twice")
         values = np.asarray(column)
         if values.dtype == object and levels is None and all(isinstance(x, (Real, np.bool_)) for x in values.ravel()):
             values = values.astype(float)

@@ -148,6 +148,9 @@ def from_callable(
     names = [f"z{i}" for i in range(dim)] if names is None else [str(name) for name in names]
     if len(names) != dim:
         raise ValueError(f"{len(names)} names for {dim} dimensions")
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise ValueError(f"names must differ, but {twice!r} is given twice")
     init = pair(init)
     points = _probe(int(dim), init)
     returned = f(points)
@@ -158,6 +161,12 @@ def from_callable(
         raise ValueError(
             f"log_p has shape {np.shape(parts[0])} for points of shape {points.shape}, expected ({len(points)},): the function "
             "gets many points at once, one per row"
+        )
+    hessians = (points.shape, (*points.shape, int(dim)))
+    if len(parts) == 3 and np.shape(parts[2]) not in hessians:
+        raise ValueError(
+            f"hessian has shape {np.shape(parts[2])} for points of shape {points.shape}, expected {hessians[1]}, or "
+            f"{hessians[0]} for diagonals: return (log_p, grad) if the third value is something else"
         )
     curvature_function = getattr(f, "curvature", None)
     curvature = None

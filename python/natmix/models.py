@@ -169,6 +169,8 @@ def Mlp(
     likelihood: str | None = None,
     standardize: bool = True,
     names: Sequence[str] | None = None,
+    test: tuple[Any, Any] | None = None,
+    validation: tuple[Any, Any] | float | None = None,
     **training: Any,
 ) -> Target:
     """A Bayesian neural network: a mixture of Gaussians over its weights.
@@ -192,10 +194,15 @@ def Mlp(
         Whether features (and a numeric outcome) are centred and scaled.
     names : sequence of str, optional
         Names of the columns.
+    test : (X, y), optional
+        Rows to score and judge predictions on: without these or ``validation``, ``post.trusted`` is None.
+    validation : (X, y) or float, optional
+        Validation rows, or the fraction of the rows to hold out for that: training stops when they are no longer predicted
+        better, and ``weight_step="stacked"`` chooses the weights of the components by them.
     **training
         Settings of training, with the names of the command line: ``epochs``, ``batch``, ``prior_precision``,
         ``first_precision``, ``curvature_rate``, ``momentum``, ``damping``, ``schedule``, ``warm_up``, ``curvature``,
-        ``weight_step``, ``ensemble``, ``weight_decay``, ``validation``, ``patience``, ``score_draws``.
+        ``weight_step``, ``ensemble``, ``weight_decay``, ``patience``, ``score_draws``.
 
     Examples
     --------
@@ -209,9 +216,24 @@ def Mlp(
     table, roles = _table(X, names, {"outcome": y})
     units = None if hidden is None else np.atleast_1d(np.asarray(hidden, dtype=int)).tolist()
     given = {"hidden": units, "activation": activation, "likelihood": likelihood, **training}
+    rows = {"test": test, "validation": validation}
+    if validation is not None and not isinstance(validation, tuple):
+        given["validation"] = rows.pop("validation")
     settings = {name: value for name, value in given.items() if value is not None}
-    native = _natmix.Target.network(table.values(), table.names, table.levels, roles["outcome"], bool(standardize), settings)
+    more = {role: _more_rows(role, pair, table, roles["outcome"]) for role, pair in rows.items() if pair is not None}
+    outcome = roles["outcome"]
+    native = _natmix.Target.network(table.values(), table.names, table.levels, outcome, bool(standardize), settings, **more)
     return _of(native, "mlp")
+
+
+def _more_rows(role: str, pair: Any, table: Table, outcome: str) -> np.ndarray:
+    """Further rows with the columns and levels of a table."""
+    if not (isinstance(pair, tuple) and len(pair) == 2):
+        raise TypeError(f"{role} must be a pair (X, y), not {type(pair).__name__}")
+    levels = {table.names[place]: levels for place, levels in table.levels.items()}
+    more = Table.of(pair[0], [name for name in table.names if name != outcome], levels)
+    more.add(outcome, pair[1], levels.get(outcome))
+    return more.values()
 
 
 def Density(spec: Mapping[str, Any] | str) -> Target:

@@ -1,5 +1,7 @@
 //! Arrays from and to Python: type and shape are checked before a number is read.
 
+use crate::errors::raise;
+use natmix::evaluate::with_threads;
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -95,7 +97,5 @@ pub fn in_pool<T: Send, E: Into<natmix_app::Error> + Send>(
     threads: usize,
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> PyResult<T> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| PyValueError::new_err(format!("could not start {threads} threads: {error}")))?;
-    py.detach(|| pool.install(work)).map_err(crate::errors::raise)
+    py.detach(|| with_threads(threads, work)).map_err(raise)?.map_err(raise)
 }

@@ -182,6 +182,10 @@ impl Target for Callable {
         self.gradient != Gradient::None
     }
 
+    fn gradient_is_tested(&self) -> bool {
+        self.gradient == Gradient::Numerical
+    }
+
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         &self.curvatures
     }

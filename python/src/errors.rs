@@ -48,6 +48,7 @@ pub fn in_python(error: &Error) -> String {
 /// A message with Python keywords in place of command-line flags.
 fn without_options(message: &str) -> String {
     let message = message.replace("`init_mean` and `init_sd`", "init=(mean, sd)");
+    let message = message.replace("set `check` to false", "say check=False");
     let mut words = message.split("--");
     let mut text = words.next().unwrap_or_default().to_owned();
     for word in words {

@@ -129,6 +129,13 @@ impl PyRecord {
         to_python(py, &report)
     }
 
+    /// What `report.json` holds, with figures of the rows if the target is given.
+    #[pyo3(signature = (target=None))]
+    fn whole_report<'py>(&self, py: Python<'py>, target: Option<&PyTarget>) -> PyResult<Bound<'py, PyAny>> {
+        let report = serde_json::to_value(&self.whole(py, target)?.report);
+        to_python(py, &report.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    }
+
     /// Kind of model that was fitted: `density`, `regression`, `network` or `external`.
     #[getter]
     fn kind(&self) -> &'static str {
@@ -230,7 +237,8 @@ impl PyRecord {
         rows(py, values, posterior.names().len())
     }
 
-    /// Predictions for the rows of a table with the columns of the fit, averaged over draws: a dictionary of arrays.
+    /// Predictions for the rows of a table with the columns of the fit, averaged over draws: a dictionary of arrays, or
+    /// one per component of a network.
     #[allow(clippy::too_many_arguments)]
     fn predict<'py>(
         &self,
@@ -241,10 +249,15 @@ impl PyRecord {
         draws: usize,
         seed: u64,
         threads: usize,
-    ) -> PyResult<Bound<'py, PyDict>> {
+        per_component: bool,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let posterior = &self.kept.posterior;
         let rows = posterior.encode_rows(table(values, names, levels)?).map_err(raise)?;
-        to_dict(py, in_pool(py, threads, || posterior.predict(&rows, draws, seed, false))?)
+        let found = in_pool(py, threads, || match per_component {
+            true => posterior.predict_each(&rows, draws, seed, false),
+            false => Ok(vec![posterior.predict(&rows, draws, seed, false)?]),
+        })?;
+        found.into_iter().map(|predicted| to_dict(py, predicted)).collect()
     }
 }
 

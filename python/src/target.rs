@@ -167,8 +167,11 @@ impl PyTarget {
         Ok(Self::new(problem, settings))
     }
 
-    /// A network: a table with named columns, including the outcome, and settings of training.
+    /// A network: a table with named columns, including the outcome, and settings of training. `test` and `validation`
+    /// are further rows with the same columns.
     #[staticmethod]
+    #[pyo3(signature = (values, names, levels, outcome, standardize, training, test=None, validation=None))]
+    #[allow(clippy::too_many_arguments)]
     fn network(
         values: &Bound<'_, PyAny>,
         names: Vec<String>,
@@ -176,7 +179,13 @@ impl PyTarget {
         outcome: String,
         standardize: bool,
         training: &Bound<'_, PyDict>,
+        test: Option<&Bound<'_, PyAny>>,
+        validation: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        let more = |rows: Option<&Bound<'_, PyAny>>| {
+            rows.map(|values| table(values, names.clone(), levels.clone())).transpose()
+        };
+        let (test, validation) = (more(test)?, more(validation)?);
         let table = table(values, names, levels)?;
         let fit = FitSettings {
             model: Some(ModelKind::Mlp),
@@ -187,7 +196,7 @@ impl PyTarget {
         };
         let mut settings = Settings { fit, ..Settings::default() };
         settings::set(&mut settings, training, true)?;
-        let problem = Problem::network_of_table(table, &settings).map_err(raise)?;
+        let problem = Problem::network_of_table(table, test, validation, &settings).map_err(raise)?;
         Ok(Self::new(problem, settings))
     }
 

@@ -53,9 +53,10 @@ def test_one_call_per_iteration_with_all_points():
 
     post = natmix.fit(counted, dim=3, components=4, seed=1, draws_per_component=42, max_seconds=20)
     probes = 2  # calls before the fit: what it returns, and whether the shapes are right
-    assert len(calls) == probes + post.iterations + 1
-    # 42 draws and the centre of each of four components.
-    assert set(calls[probes:-1]) <= {(168, 3), (172, 3)}
+    # 42 draws and the centre of each of four components. Before the iterations the gradient is checked, and after them the
+    # result is measured.
+    assert sum(shape in {(168, 3), (172, 3)} for shape in calls) == post.iterations
+    assert calls[probes:].index(next(shape for shape in calls if shape[0] >= 168)) <= 3
 
 
 def test_same_bits_for_any_threads_and_runs():
@@ -77,7 +78,7 @@ def test_same_as_rust():
     post = natmix.fit(density, components=5, seed=2)
     assert post.modes.shape == (2, 2)
     # The engine gets the same numbers directly and through Python.
-    again = natmix.fit(density.log_p, dim=2, init=(0.0, 3.0), components=5, seed=2)
+    again = natmix.fit(density.log_p, dim=2, init=(0.0, 3.0), components=5, seed=2, check=False)
     assert (post.weights == again.weights).all() and (post.means == again.means).all()
     assert post.evals == again.evals
 

@@ -153,7 +153,7 @@ def test_save_load_and_pickle(tmp_path):
         assert (again.predict(X)["q95"] == post.predict(X)["q95"]).all()
         assert (again.trace["elbo"] == post.trace["elbo"]).all()
         assert str(again) == str(post)
-        with pytest.raises(ValueError, match="resampling need the target"):
+        with pytest.raises(ValueError, match="weighted draws need the target"):
             again.sample(10, resample=True)
         with_target = again.with_target(natmix.models.Linear(X, y))
         assert (with_target.sample(10, resample=True) == post.sample(10, resample=True)).all()

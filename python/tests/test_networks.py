@@ -87,6 +87,7 @@ def reordered(found):
     return [found["probability"], found["entropy"], found["expected_entropy"], found["mutual_information"]]
 
 
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
 def test_it_learns_and_is_uncertain_away_from_the_data():
     rng = np.random.default_rng(1)
     X = rng.uniform(-2, 2, size=(200, 1))
@@ -96,6 +97,37 @@ def test_it_learns_and_is_uncertain_away_from_the_data():
     assert np.sqrt(np.mean((found["mean"] - np.sin(2 * X[:, 0])) ** 2)) < 0.15
     far = post.predict([[6.0]])["sd"][0]
     assert far > 1.1 * np.median(found["sd"])
+
+
+def test_trust_comes_from_rows_that_were_not_trained_on():
+    rng = np.random.default_rng(4)
+    X, later = rng.normal(size=(300, 2)), rng.normal(size=(400, 2))
+    y, outcome = ((rng.uniform(size=len(x)) < 1 / (1 + np.exp(-1.5 * x[:, 0]))).astype(float) for x in (X, later))
+    alone = natmix.fit(natmix.models.Mlp(X, y, hidden=(8,), epochs=60))
+    assert alone.trusted is None and "Not measured: calibration" in alone.verdict and not alone.reasons
+    tested = natmix.fit(natmix.models.Mlp(X, y, hidden=(8,), epochs=60, test=(later, outcome)))
+    assert tested.trusted is True and (tested.means == alone.means).all()
+    with pytest.warns(natmix.NatmixWarning, match="not calibrated"):
+        wrong = natmix.fit(natmix.models.Mlp(X, y, hidden=(8,), epochs=60, test=(later, 1 - outcome)))
+    assert wrong.trusted is False and wrong.reasons
+    with pytest.raises(TypeError, match=r"test must be a pair \(X, y\), not list"):
+        natmix.models.Mlp(X, y, test=[later, outcome])
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "categorical", "gaussian"])
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_components_predict_alone_and_are_stacked(likelihood):
+    (X, y), held_out = rows(likelihood, 100), rows(likelihood, 300, seed=6)
+    settings = {"likelihood": likelihood, "hidden": (5,), "epochs": 20, "validation": held_out}
+    equal = natmix.fit(natmix.models.Mlp(X, y, **settings), components=3)
+    post = natmix.fit(natmix.models.Mlp(X, y, weight_step="stacked", **settings), components=3)
+    assert np.allclose(equal.weights, 1 / 3) and not np.allclose(post.weights, 1 / 3)
+    whole, each = post.predict(X), post.predict(X, per_component=True)
+    for name in ("probability",) if likelihood != "gaussian" else ("mean",):
+        assert each[name].shape == (3, *whole[name].shape)
+        assert np.allclose(np.tensordot(post.weights, each[name], 1), whole[name], atol=1e-6)
+    with pytest.raises(ValueError, match="weight_step must not be stacked without rows"):
+        natmix.fit(natmix.models.Mlp(X, y, weight_step="stacked", epochs=1), components=2)
 
 
 def test_large_networks_keep_all_weights():

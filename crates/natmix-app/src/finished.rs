@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::networks;
+use crate::networks::verdict::LossTrend;
 use crate::predictive::Predictive;
 use crate::problem::Problem;
 use crate::record::FitRecord;
@@ -47,6 +48,8 @@ pub struct Finished {
     /// The draws of the diagnostics, if they are the answer.
     pub(crate) answer: Option<DeliveredDraws>,
     pub(crate) search: Option<SearchSummary>,
+    /// How the training loss of a network ended, if it was trained for long enough to judge.
+    pub(crate) loss: Option<LossTrend>,
     /// Whether components are point estimates, as those of plain networks are.
     pub(crate) points: bool,
     /// The resolved settings.
@@ -91,6 +94,7 @@ impl Finished {
             diagnostics: Some(diagnostics),
             answer,
             search: fitted.search,
+            loss: None,
             points: false,
             // The number of threads never changes a result, so it is not recorded.
             config: json!(natmix::Config { threads: 0, ..fitted.config }),
@@ -135,7 +139,9 @@ impl Finished {
         };
         let parameters = summary::parameters(&draws, sample.weights.as_deref());
         let draws = sample.equally_weighted(draws, settings.seed());
-        let modes = self.mixture.modes().len();
+        // A log-concave density has one mode, even if a mixture of several Gaussians has bumps.
+        let log_concave = self.search.as_ref().is_some_and(|search| search.log_concave);
+        let modes = if log_concave { 1 } else { self.mixture.modes().len() };
         let diagnostics = self.diagnostics.as_ref();
         let verdict = diagnostics.map(|d| summary::verdict(&summary, modes, self.mixture.len(), d));
         let parts = ReportParts {
@@ -204,8 +210,11 @@ impl Finished {
             config: json!({"settings": settings, part: self.config}),
             train: None,
             test: None,
+            validation: None,
             ood: None,
             loo: None,
+            model_checks: Vec::new(),
+            model_notes: Vec::new(),
         }
     }
 }

@@ -2,30 +2,31 @@
 
 use crate::Error;
 use crate::finished::Finished;
-use crate::folder::OutputFolder;
+use crate::folder::{self, OutputFolder, Scope};
 use crate::formation::FormationRecorder;
 use crate::networks::engine;
 use crate::networks::train::Training;
 use crate::problem::{Problem, TableNetwork};
 use crate::record::{FitRecord, files};
+use crate::resume::{LeftBehind, checkpoint_in, fingerprint, left_behind, resume_from, resume_training};
 use crate::saved::SavedPosterior;
 use crate::settings::{FitMethod, Settings, start_at};
 use crate::summary::DeliveredSample;
-use crate::trace::{EpochRecorder, IterationRecorder, TraceFile, earlier_rows, earlier_trace};
+use crate::trace::{EpochRecorder, IterationRecorder, TraceFile, earlier_rows};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
 use natmix::observe::{Cancel, Searching, TraceRow};
 use natmix::stop::StopReason;
 use natmix::target::Target;
-use natmix::{Config, Fit, Parts, State};
+use natmix::{Config, Fit, State};
 use natmix_models::start::from_sample;
-use natmix_nets::train::{TrainState, with_threads};
+use natmix_nets::train::with_threads;
 use natmix_nets::training::EpochRow;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// Iterations between two checkpoints.
+/// Iterations between two checkpoints, and the time after which one is written in any case.
 const CHECKPOINT_EVERY: u64 = 100;
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Receives the progress of a fit.
 pub trait FitWatch: Send {
@@ -55,9 +56,11 @@ pub struct FitJob<'a> {
     pub watch: &'a mut dyn FitWatch,
 }
 
-/// Whether a run in this folder was interrupted and can be resumed.
-pub fn was_interrupted(dir: &Path) -> bool {
-    dir.join(files::STAGE).join(files::CHECKPOINT).exists()
+/// Where a fit writes to while it runs.
+struct Destination<'a> {
+    out: &'a OutputFolder,
+    /// Identifies the data, for checkpoints.
+    data: Option<String>,
 }
 
 /// Configuration and start for the engine, resolved before anything is written.
@@ -70,7 +73,7 @@ struct Prepared {
 impl FitJob<'_> {
     /// Fits in memory.
     pub fn run(self) -> Result<Finished, Error> {
-        let prepared = self.prepare(false)?;
+        let prepared = self.prepare(false, None)?;
         self.run_in(None, false, prepared)
     }
 
@@ -79,44 +82,52 @@ impl FitJob<'_> {
     /// ones are complete.
     pub fn run_into_folder(self, resume: bool) -> Result<FitRecord, Error> {
         let (problem, settings) = (self.problem, self.settings);
-        // The checkpoint of a killed run stays until this run has passed it.
-        let keep = resume && was_interrupted(settings.out());
-        let prepared = self.prepare(resume)?;
-        let out = OutputFolder::open(settings.out(), files::STAGE, keep)?;
-        let done = (|| {
-            let finished = self.run_in(Some(&out), resume, prepared)?;
-            let interrupted = finished.interrupted();
+        folder::settle(settings.out())?;
+        let data = fingerprint(settings);
+        // What a killed run left stays until this run has passed it.
+        let keep = resume && left_behind(settings.out()) != LeftBehind::Nothing;
+        let prepared = self.prepare(resume, data.as_deref())?;
+        let mut out = OutputFolder::open(settings.out(), files::STAGE, keep)?;
+        let to = Destination { out: &out, data };
+        let saved = (|| {
+            let finished = self.run_in(Some(&to), resume, prepared)?;
+            let scope = if finished.interrupted() { Scope::Interrupted } else { Scope::Finished };
             let record = in_threads(problem, settings, || finished.record_with_rows(problem, settings))?;
             record.write_beside_trace(out.stage())?;
-            out.publish()?;
-            record.remove_stale(&out);
-            if !interrupted {
-                // The checkpoint of an earlier, interrupted run, whose results are replaced.
-                let _ = fs::remove_file(out.path(files::CHECKPOINT));
-            }
-            Ok(record)
+            Ok((record, scope))
         })();
-        if done.is_err() && !keep {
-            out.discard();
-        }
-        done
+        let done = saved.and_then(|(record, scope)| out.publish(scope).map(|()| record));
+        done.map_err(|error| {
+            if !out.staged(files::CHECKPOINT).exists() {
+                out.discard();
+                return error;
+            }
+            out.keep_checkpoint();
+            let place = settings.out().display();
+            Error::because(format!("no results were written, but what was reached is kept in {place} for --resume"))(
+                error,
+            )
+        })
     }
 
     /// Checks as much as possible before the output folder is opened; networks need no preparation.
-    fn prepare(&self, resume: bool) -> Result<Option<Prepared>, Error> {
+    fn prepare(&self, resume: bool, data: Option<&str>) -> Result<Option<Prepared>, Error> {
         let (problem, settings) = (self.problem, self.settings);
         if let Problem::Network(_) = problem {
-            return match resume && FitMethod::optimiser(settings.fit.method).is_none() {
-                true => Err(Error::setting("resume", "works for networks only with methods vogn, ivon and adam")),
-                false => Ok(None),
-            };
+            if resume && FitMethod::optimiser(settings.fit.method).is_none() {
+                return Err(Error::setting("resume", "works for networks only with methods vogn, ivon and adam"));
+            }
+            if resume {
+                checkpoint_in(settings.out())?;
+            }
+            return Ok(None);
         }
         let mut config = settings.config(&problem.about()?)?;
         let start = self.begin(problem.target()?.dim())?;
         if let Some(start) = &start {
             start_at(&mut config, start);
         }
-        let resumed = if resume { Some(resume_from(settings.out(), &config)?) } else { None };
+        let resumed = if resume { resume_from(settings, &config, data)? } else { None };
         Ok(Some(Prepared { config, start, resumed }))
     }
 
@@ -126,6 +137,7 @@ impl FitJob<'_> {
             return Ok(self.start.clone());
         };
         let wants = "`init_posterior` must be the folder of an earlier fit".to_owned();
+        folder::settle(dir)?;
         let start = SavedPosterior::load(&dir.join(files::POSTERIOR)).map_err(Error::because(wants))?.mixture;
         match start.dim() {
             found if found != dim => {
@@ -136,17 +148,17 @@ impl FitJob<'_> {
         }
     }
 
-    fn run_in(self, out: Option<&OutputFolder>, resume: bool, prepared: Option<Prepared>) -> Result<Finished, Error> {
+    fn run_in(self, to: Option<&Destination<'_>>, resume: bool, prepared: Option<Prepared>) -> Result<Finished, Error> {
         let (problem, settings) = (self.problem, self.settings);
         match (problem, prepared) {
-            (Problem::Network(network), _) => in_threads(problem, settings, || self.fit_network(network, out, resume)),
-            (_, Some(prepared)) => self.fit_target(out, prepared),
+            (Problem::Network(network), _) => in_threads(problem, settings, || self.fit_network(network, to, resume)),
+            (_, Some(prepared)) => self.fit_target(to, prepared),
             (_, None) => Err(Error::Invalid("the fit was not prepared".into())),
         }
     }
 
     /// Fits anything but a network.
-    fn fit_target(self, out: Option<&OutputFolder>, prepared: Prepared) -> Result<Finished, Error> {
+    fn fit_target(self, to: Option<&Destination<'_>>, prepared: Prepared) -> Result<Finished, Error> {
         let Prepared { mut config, start, resumed } = prepared;
         let (problem, settings, mut cancel) = (self.problem, self.settings, self.cancel);
         let chosen = start.is_some() || settings.has_start();
@@ -159,21 +171,26 @@ impl FitJob<'_> {
         if let Some(sample) = &sample {
             sample.prepare(&mut config);
         }
-        let frames = match out {
-            Some(out) => FormationRecorder::new(settings, out, resumed.is_some())?,
+        let frames = match to {
+            Some(to) => FormationRecorder::new(settings, to.out, resumed.is_some())?,
             None => None,
         };
         let start = start.or(sample.map(|sample| sample.mixture));
         let target = problem.target()?;
         let run = EngineRun { target, config, start, resumed, before, frames, checkpoints: true };
-        let mut finished = run.run(out, cancel, self.watch)?;
+        let mut finished = run.run(to, cancel, self.watch)?;
         finished.evals *= problem.calls_per_point();
         finished.sample = Some(DeliveredSample::of(&finished.mixture, finished.answer.as_ref(), settings.seed()));
         Ok(finished)
     }
 
     /// Fits a network: trained on minibatches, or by the engine if it is small.
-    fn fit_network(self, network: &TableNetwork, out: Option<&OutputFolder>, resume: bool) -> Result<Finished, Error> {
+    fn fit_network(
+        self,
+        network: &TableNetwork,
+        to: Option<&Destination<'_>>,
+        resume: bool,
+    ) -> Result<Finished, Error> {
         let settings = self.settings;
         let Some(optimiser) = FitMethod::optimiser(settings.fit.method) else {
             let start = self.begin(network.data.network.weights())?;
@@ -191,22 +208,23 @@ impl FitJob<'_> {
             }
             let start = Some(start.unwrap_or(random));
             let run = EngineRun { target, config, start, resumed: None, before: 0, frames: None, checkpoints: false };
-            return run.run(out, self.cancel, self.watch);
+            return run.run(to, self.cancel, self.watch);
         };
         if self.start.is_some() {
             let problem = "works with methods of the engine (ngvi, von, ...), not with vogn, ivon or adam";
             return Err(Error::setting("start", problem));
         }
         let training = Training::new(settings, &network.data, optimiser)?;
-        let resumed = match (out, resume) {
-            (Some(out), true) => Some(resume_training(out, settings, &training)?),
+        let data = to.and_then(|to| to.data.clone());
+        let resumed = match (to, resume) {
+            (Some(to), true) => resume_training(to.out, settings, &training, data.as_deref())?,
             _ => None,
         };
         let earlier = resumed.as_ref().map_or(&[][..], |(_, rows)| &rows[..]);
-        let mut trace = out.map(|out| TraceFile::open(out, earlier)).transpose()?;
+        let mut trace = to.map(|to| TraceFile::open(to.out, earlier)).transpose()?;
         self.watch.training(&training);
         let mut watch = EpochRecorder { trace: trace.as_mut(), watch: self.watch };
-        let checkpoint = out.map(|out| out.staged(files::CHECKPOINT));
+        let checkpoint = to.map(|to| (to.out.staged(files::CHECKPOINT), data));
         let finished = training.run(checkpoint, resumed, self.cancel, &mut watch)?;
         trace.map_or(Ok(()), TraceFile::finish)?;
         Ok(finished)
@@ -238,22 +256,26 @@ struct EngineRun<'a> {
 }
 
 impl EngineRun<'_> {
-    fn run(self, out: Option<&OutputFolder>, mut cancel: Cancel, watch: &mut dyn FitWatch) -> Result<Finished, Error> {
+    fn run(
+        self,
+        to: Option<&Destination<'_>>,
+        mut cancel: Cancel,
+        watch: &mut dyn FitWatch,
+    ) -> Result<Finished, Error> {
         let Self { target, config, start, resumed, before, mut frames, checkpoints } = self;
-        let out = out.map(|out| (out, out.staged(files::CHECKPOINT)));
-        let earlier = match (&out, &resumed) {
-            (Some((out, _)), Some(state)) => earlier_rows(out, state.iteration()),
+        let earlier = match (to, &resumed) {
+            (Some(to), Some(state)) => earlier_rows(to.out, state.iteration()),
             _ => Vec::new(),
         };
         let mut recorder = IterationRecorder {
-            file: out.as_ref().map(|(out, _)| TraceFile::open(out, &earlier)).transpose()?,
+            file: to.map(|to| TraceFile::open(to.out, &earlier)).transpose()?,
             rows: earlier,
             watch,
         };
-        let mut checkpointer = match &out {
-            Some((_, path)) if checkpoints => Some(Checkpointer::new(path.clone(), CHECKPOINT_EVERY)),
-            _ => None,
-        };
+        let checkpoint = to.filter(|_| checkpoints).map(|to| (to.out.staged(files::CHECKPOINT), to.data.clone()));
+        let mut checkpointer = checkpoint.clone().map(|(path, data)| {
+            Checkpointer::new(path, CHECKPOINT_EVERY).and_after(CHECKPOINT_INTERVAL).with_data(data)
+        });
         let mut fit = Fit::new(target, config);
         if let Some(state) = resumed {
             fit = fit.resume(state);
@@ -271,58 +293,19 @@ impl EngineRun<'_> {
         let mut fitted = fit.run()?;
         fitted.evals += before;
         let IterationRecorder { file, rows, .. } = recorder;
+        if let Some((path, data)) = checkpoint {
+            // Whatever happens before the results are complete, the run can be resumed from its end.
+            let state = fitted.state.clone().with_data(data);
+            let saved = Checkpoint { state, config: fitted.config.clone() }.save(&path);
+            if fitted.stop.reason == StopReason::Cancelled {
+                saved?;
+            }
+        }
         if fitted.observer_error.is_none() && fitted.diagnostics_error.is_none() {
             // Dropping the buffer instead would ignore an error of its last write.
             file.map_or(Ok(()), TraceFile::finish)?;
-            if let (Some((_, path)), true) = (&out, checkpoints) {
-                if fitted.stop.reason == StopReason::Cancelled {
-                    Checkpoint { state: fitted.state.clone(), config: fitted.config.clone() }.save(path)?;
-                } else {
-                    let _ = fs::remove_file(path);
-                }
-            }
         }
         let formation = frames.map(|frames| frames.finish(target, &fitted, before));
         Ok(Finished { formation, ..Finished::of_fitted(fitted, rows)? })
     }
-}
-
-/// The checkpoint to resume from: in the same folder, that of a killed run is newer than that of an interrupted one.
-fn checkpoint_in(dir: &Path) -> Result<PathBuf, Error> {
-    let places = [dir.join(files::STAGE).join(files::CHECKPOINT), dir.join(files::CHECKPOINT)];
-    let nothing = || Error::Invalid(format!("there is nothing to resume: no run was interrupted in {}", dir.display()));
-    places.into_iter().find(|path| path.exists()).ok_or_else(nothing)
-}
-
-fn resume_from(dir: &Path, config: &Config) -> Result<State, Error> {
-    let checkpoint = Checkpoint::load(&checkpoint_in(dir)?)?;
-    // Budgets and threads may change; settings that affect the iterations may not.
-    let comparable = |config: &Config| Config {
-        threads: 0,
-        max_evals: None,
-        max_seconds: None,
-        max_iterations: 1,
-        tolerance: 1.0,
-        // Follows from the data.
-        ..config.clone().with_parts(|parts| Parts { trust_region: 1.0, ..parts })
-    };
-    if comparable(&checkpoint.config) != comparable(config) {
-        let place = dir.display();
-        return Err(Error::Invalid(format!(
-            "the interrupted run in {place} had different settings: give the same ones again, or start afresh without resuming"
-        )));
-    }
-    Ok(checkpoint.state)
-}
-
-/// The state of an interrupted training, and its epochs.
-fn resume_training(
-    out: &OutputFolder,
-    settings: &Settings,
-    training: &Training<'_>,
-) -> Result<(TrainState, Vec<EpochRow>), Error> {
-    let state = training.load(&checkpoint_in(settings.out())?)?;
-    let mut rows: Vec<EpochRow> = earlier_trace(out);
-    rows.retain(|row| row.row.iteration <= state.iteration());
-    Ok((state, rows))
 }

@@ -1,31 +1,50 @@
 //! Files that are written completely or not at all: assembled next to their final place, and moved there when complete.
 
+mod lock;
+mod publish;
+
+pub use publish::{Scope, settle};
+
 use crate::Error;
+use crate::record::files;
+use lock::FolderLock;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// A folder of results, opened before the work starts so that an unwritable place is reported at once.
 ///
-/// New files are assembled in a hidden folder inside it; existing files stay unchanged until [`OutputFolder::publish`].
+/// New files are assembled in a hidden folder inside it, the stage; existing files stay unchanged until
+/// [`OutputFolder::publish`]. Other processes are refused as long as the folder is open.
+#[derive(Debug)]
 pub struct OutputFolder {
     dir: PathBuf,
     stage: PathBuf,
     /// Whether the folder was created here, and is to be removed on an error.
     created: bool,
+    lock: FolderLock,
 }
 
 impl OutputFolder {
     /// Opens `dir`, with new files kept under `stage` until they are complete. What an earlier, killed run left there
-    /// is removed unless `keep`.
+    /// is removed unless `keep`; results that it had begun to publish are completed first.
     pub fn open(dir: &Path, stage: &str, keep: bool) -> Result<Self, Error> {
         let created = !dir.exists();
+        let create = |path: &Path| fs::create_dir_all(path).map_err(Error::io(format!("create {}", dir.display())));
+        create(dir)?;
+        let lock = FolderLock::take(dir)?;
+        publish::settle_locked(dir)?;
         let stage = dir.join(stage);
         if !keep {
             let _ = fs::remove_dir_all(&stage);
         }
-        fs::create_dir_all(&stage).map_err(Error::io(format!("create {}", dir.display())))?;
-        Ok(Self { dir: dir.to_owned(), stage, created })
+        create(&stage)?;
+        Ok(Self { dir: dir.to_owned(), stage, created, lock })
+    }
+
+    /// Whether another process has this folder open.
+    pub fn is_open(dir: &Path) -> bool {
+        FolderLock::is_held(dir)
     }
 
     /// The folder in which new files are assembled.
@@ -44,35 +63,35 @@ impl OutputFolder {
     }
 
     /// Removes what a failed run has written; earlier files stay.
-    pub fn discard(&self) {
+    pub fn discard(self) {
+        if publish::is_complete(&self.stage) {
+            return;
+        }
         let _ = fs::remove_dir_all(&self.stage);
-        if self.created {
-            let _ = fs::remove_dir(&self.dir);
+        let Self { dir, created, lock, .. } = self;
+        drop(lock);
+        if created {
+            let _ = fs::remove_dir(dir);
         }
     }
 
-    /// Moves all new files to their final place.
-    pub fn publish(&self) -> Result<(), Error> {
-        let moved = || -> std::io::Result<()> {
-            for entry in fs::read_dir(&self.stage)? {
-                let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
-                let place = self.dir.join(&name);
-                // A folder cannot be renamed onto a non-empty one: the old one is moved aside first.
-                if place.is_dir() {
-                    let mut aside = std::ffi::OsString::from(".old-");
-                    aside.push(&name);
-                    let aside = self.dir.join(aside);
-                    let _ = fs::remove_dir_all(&aside);
-                    fs::rename(&place, &aside)?;
-                    fs::rename(&entry, &place)?;
-                    fs::remove_dir_all(&aside)?;
-                } else {
-                    fs::rename(entry, place)?;
-                }
+    /// Removes what a failed run has written, but for what it takes to resume it.
+    pub fn keep_checkpoint(self) {
+        if publish::is_complete(&self.stage) {
+            return;
+        }
+        for name in files::RESULTS {
+            if name != files::TRACE && !files::CHECKPOINTS.contains(&name) {
+                let path = self.staged(name);
+                let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
             }
-            fs::remove_dir(&self.stage)
-        };
-        moved().map_err(Error::io(format!("write in {}", self.dir.display())))
+        }
+    }
+
+    /// Moves all new files to their final place, at once.
+    pub fn publish(&mut self, scope: Scope) -> Result<(), Error> {
+        let done = publish::publish(&self.dir, &self.stage, scope, &mut self.lock);
+        done.map_err(Error::io(format!("write in {}", self.dir.display())))
     }
 }
 
@@ -96,44 +115,4 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> std::
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn old_files_stay_until_new_ones_are_complete() {
-        let dir = std::env::temp_dir().join(format!("natmix-folder-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
-        let fill = |text: &str| {
-            let folder = OutputFolder::open(&dir, ".part", false).unwrap();
-            fs::write(folder.staged("a"), text).unwrap();
-            fs::create_dir(folder.staged("b")).unwrap();
-            fs::write(folder.staged("b/c"), text).unwrap();
-            folder
-        };
-        let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
-        fill("first").publish().unwrap();
-        let second = fill("second");
-        assert_eq!((read("a"), read("b/c")), ("first".into(), "first".into()));
-        second.discard();
-        assert_eq!((read("a"), read("b/c")), ("first".into(), "first".into()));
-        fill("third").publish().unwrap();
-        assert_eq!((read("a"), read("b/c")), ("third".into(), "third".into()));
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 2);
-        fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn a_failed_write_keeps_the_old_file() {
-        let path = std::env::temp_dir().join(format!("natmix-whole-{}", std::process::id()));
-        write_whole(&path, |file| file.write_all(b"old")).unwrap();
-        let failed = write_whole(&path, |file| {
-            file.write_all(b"new")?;
-            Err(std::io::Error::other("no more"))
-        });
-        assert!(std::error::Error::source(&failed.unwrap_err()).unwrap().to_string().contains("no more"));
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        write_whole(&path, |file| file.write_all(b"new")).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        fs::remove_file(path).unwrap();
-    }
-}
+mod tests;

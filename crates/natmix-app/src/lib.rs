@@ -11,6 +11,7 @@
 //! | [`summary`], [`predictive`] | the report of a fit: parameters, scores on rows |
 //! | [`saved`], [`predict`] | the posterior in its file, and predictions for new rows |
 //! | [`record`], [`zarr`], [`folder`] | the record of a fit, written completely or not at all |
+//! | [`resume`] | what an interrupted or killed run left behind |
 //! | [`memory`] | how much memory is available for a table |
 #![forbid(unsafe_code)]
 
@@ -20,11 +21,13 @@ pub mod fit;
 pub mod folder;
 mod formation;
 pub mod memory;
+mod model_checks;
 pub mod networks;
 pub mod predict;
 pub mod predictive;
 pub mod problem;
 pub mod record;
+pub mod resume;
 pub mod saved;
 pub mod settings;
 pub mod summary;

@@ -5,3 +5,4 @@ pub mod engine;
 pub(crate) mod record;
 pub mod score;
 pub mod train;
+pub(crate) mod verdict;

@@ -3,10 +3,9 @@
 use crate::Error;
 use crate::networks::data::NetworkMemory;
 use crate::saved::{SavedModel, SavedPosterior};
-use natmix::family::Mixture;
 use natmix_models::{CoefficientDraws, EncodedRows, Inputs, Predictions, RegressionMemory, Table, predict};
 use natmix_nets::Examples;
-use natmix_nets::predict::{self as nets, Averaging};
+use natmix_nets::predict::{self as nets, Averaging, NetworkPredictions};
 use std::path::Path;
 
 /// Rows that a network predicts at once.
@@ -52,7 +51,7 @@ impl SavedPosterior {
     pub fn encode_rows(&self, table: Table) -> Result<NewRows, Error> {
         match &self.model {
             SavedModel::Regression(memory) => Ok(NewRows::Regression(memory.encoding.encode(table)?)),
-            SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.encode(table)?)),
+            SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.encode(table, false)?)),
             model => Err(nothing_to_predict(model)),
         }
     }
@@ -68,15 +67,41 @@ impl SavedPosterior {
                 of_regression(memory, &self.sample(draws, seed), rows)
             }
             (SavedModel::Network(memory), NewRows::Network(rows)) => {
-                // The requested number of draws in total, over all components.
-                let each = draws.div_ceil(self.mixture.len()).max(1);
-                let averaging = match means_only || memory.points {
-                    true => Averaging::Means,
-                    false => Averaging::Draws { each, seed },
-                };
-                of_network(memory, &self.mixture, rows, averaging)
+                let averaging = self.averaging(memory, draws, seed, means_only);
+                let predict = |x: &[f32]| Ok([nets::predict(&memory.network, &self.mixture, x, averaging)?]);
+                let found = of_network(memory, rows, predict)?.into_iter().next();
+                found.ok_or_else(|| Error::Invalid("there are no rows to predict".into()))
             }
             (model, _) => Err(nothing_to_predict(model)),
+        }
+    }
+
+    /// Predictions of each component of a network alone, from the same draws: averaged by weight they are those of
+    /// [`SavedPosterior::predict`].
+    pub fn predict_each(
+        &self,
+        rows: &NewRows,
+        draws: usize,
+        seed: u64,
+        means_only: bool,
+    ) -> Result<Vec<Predicted>, Error> {
+        match (&self.model, rows) {
+            (SavedModel::Network(memory), NewRows::Network(rows)) => {
+                let averaging = self.averaging(memory, draws, seed, means_only);
+                of_network(memory, rows, |x| nets::predict_each(&memory.network, &self.mixture, x, averaging))
+            }
+            (SavedModel::Regression(_), _) => {
+                Err(Error::Invalid("only networks have predictions per component".into()))
+            }
+            (model, _) => Err(nothing_to_predict(model)),
+        }
+    }
+
+    /// The requested number of draws in total, over all components.
+    fn averaging(&self, memory: &NetworkMemory, draws: usize, seed: u64, means_only: bool) -> Averaging {
+        match means_only || memory.points {
+            true => Averaging::Means,
+            false => Averaging::Draws { each: draws.div_ceil(self.mixture.len()).max(1), seed },
         }
     }
 }
@@ -101,28 +126,35 @@ fn of_regression(memory: &RegressionMemory, z: &[f64], rows: &EncodedRows) -> Re
     Ok(Predicted { predictions, expected_entropy: Vec::new(), mutual_information: Vec::new(), levels })
 }
 
-fn of_network(memory: &NetworkMemory, q: &Mixture, rows: &Examples, averaging: Averaging) -> Result<Predicted, Error> {
+/// Predictions of rows in turns: `predict` gives one or several for each turn.
+fn of_network<P: IntoIterator<Item = NetworkPredictions>>(
+    memory: &NetworkMemory,
+    rows: &Examples,
+    predict: impl Fn(&[f32]) -> Result<P, natmix::Error>,
+) -> Result<Vec<Predicted>, Error> {
     let (centre, scale) = memory.input.outcome_scale();
-    let mut all: Option<Predicted> = None;
+    let mut all: Vec<Predicted> = Vec::new();
     for x in rows.x().chunks((ROWS * rows.features()).max(1)) {
-        let mut found = nets::predict(&memory.network, q, x, averaging)?;
-        let mutual_information = found.mutual_information();
-        found.predictions.rescale(centre, scale);
-        // Real outcomes and counts have no such entropy.
-        let expected_entropy = if mutual_information.is_empty() { Vec::new() } else { found.expected_entropy };
-        match &mut all {
-            Some(all) => {
-                all.predictions.append(found.predictions);
-                all.expected_entropy.extend(expected_entropy);
-                all.mutual_information.extend(mutual_information);
-            }
-            None => {
-                let levels = memory.input.levels().map(<[String]>::to_vec);
-                all = Some(Predicted { predictions: found.predictions, expected_entropy, mutual_information, levels });
+        for (k, mut found) in predict(x)?.into_iter().enumerate() {
+            let mutual_information = found.mutual_information();
+            found.predictions.rescale(centre, scale);
+            // Real outcomes and counts have no such entropy.
+            let expected_entropy = if mutual_information.is_empty() { Vec::new() } else { found.expected_entropy };
+            match all.get_mut(k) {
+                Some(all) => {
+                    all.predictions.append(found.predictions);
+                    all.expected_entropy.extend(expected_entropy);
+                    all.mutual_information.extend(mutual_information);
+                }
+                None => {
+                    let levels = memory.input.levels().map(<[String]>::to_vec);
+                    let predictions = found.predictions;
+                    all.push(Predicted { predictions, expected_entropy, mutual_information, levels });
+                }
             }
         }
     }
-    all.ok_or_else(|| Error::Invalid("there are no rows to predict".into()))
+    Ok(all)
 }
 
 impl Predicted {

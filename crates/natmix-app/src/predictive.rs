@@ -1,12 +1,14 @@
-//! Predictive measures of a regression: scores, leave-one-out cross-validation, log likelihoods. All in the outcome's
-//! own units.
+//! Predictive measures of a regression: scores, leave-one-out cross-validation, log likelihoods, checks of the model. All
+//! in the outcome's own units.
 
+use crate::model_checks;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
+use natmix_models::checks::{self, predictive_checks};
 use natmix_models::loo::loo;
-use natmix_models::{CoefficientDraws, Dataset, RegressionKind, Scored, Study, score};
-use natmix_report::{Loo, Report, Scores};
+use natmix_models::{CoefficientDraws, Dataset, Scored, Study, score};
+use natmix_report::{Loo, ModelCheck, Report, Scores};
 
 /// Most and fewest draws for scores and leave-one-out.
 const MOST_DRAWS: usize = 1_000;
@@ -15,6 +17,9 @@ const FEWEST_DRAWS: usize = 100;
 const TERMS: usize = 20_000_000;
 /// Fewest draws whose tail leave-one-out can smooth.
 const FEWEST_TO_SMOOTH: usize = 200;
+/// Most draws for checks of the model, and most products of draws and rows.
+const MOST_CHECKED: usize = 500;
+const CHECKED_TERMS: usize = 2_000_000;
 /// Most log likelihoods (rows times draws) that are stored with the draws.
 const KEPT: usize = 5_000_000;
 
@@ -29,8 +34,10 @@ pub struct Predictive {
     pub loo: Loo,
     /// The number of rows, and the log likelihood of each for the first draws; `None` if they are too many to store.
     pub log_likelihood: Option<(usize, Vec<f64>)>,
-    /// Whether the classes are separated by the features.
-    separated: bool,
+    /// Statistics of the data and of data drawn from the model.
+    pub model_checks: Vec<ModelCheck>,
+    /// Remarks on the model, each with a remedy.
+    pub model_notes: Vec<String>,
 }
 
 impl Predictive {
@@ -50,24 +57,26 @@ impl Predictive {
             p_loo: found.p_loo,
             bad_rows: found.too_large(),
             max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            influential: model_checks::influential_rows(&found),
         };
         let kept = (KEPT / table.rows().max(1)).min(count);
         let log_likelihood = match kept >= FEWEST_DRAWS {
             true => Some((table.rows(), log_likelihood(study, &few[..kept * q.dim()])?)),
             false => None,
         };
-        let separated = kind == RegressionKind::Logistic && train.auroc == Some(1.0);
-        Ok(Self { train, test, loo, log_likelihood, separated })
+        let checked = (CHECKED_TERMS / table.rows().clamp(1, checks::MOST_ROWS)).clamp(FEWEST_DRAWS, MOST_CHECKED);
+        let draws = CoefficientDraws::new(kind, table.features(), &few[..checked.min(count) * q.dim()])?;
+        let compared = predictive_checks(&draws, table, units(study), seed)?;
+        let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
+        let model_notes = model_checks::notes(kind, &model_checks, &train, &found);
+        Ok(Self { train, test, loo, log_likelihood, model_checks, model_notes })
     }
 
     /// Adds them to a report.
     pub fn add_to(&self, report: &mut Report) {
         (report.train, report.test) = (Some(self.train.clone()), self.test.clone());
         report.loo = Some(self.loo.clone());
-        if self.separated {
-            let note = "the classes are separated by the features: the prior alone keeps the coefficients finite";
-            report.verdict.notes.push(note.into());
-        }
+        (report.model_checks, report.model_notes) = (self.model_checks.clone(), self.model_notes.clone());
     }
 }
 
@@ -97,11 +106,10 @@ fn score_rows(draws: &CoefficientDraws, table: &Dataset, study: &Study) -> Resul
         brier: scores.brier,
         ece: scores.ece,
         auroc: scores.auroc,
-        expected_entropy: None,
-        mutual_information: None,
         rmse: scores.rmse.map(|rmse| rmse * scale),
         calibration: calibration.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect(),
         roc,
         residuals: residuals.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect(),
+        ..Scores::default()
     })
 }

@@ -112,9 +112,14 @@ impl Problem {
         Self::Network(Box::new(TableNetwork { data, target }))
     }
 
-    /// A network on a table in memory, ready to be evaluated.
-    pub fn network_of_table(table: Table, settings: &Settings) -> Result<Self, Error> {
-        let data = NetworkData::of_table(table, settings, None)?;
+    /// A network on a table in memory, ready to be evaluated, with rows to test with and validation rows if given.
+    pub fn network_of_table(
+        table: Table,
+        test: Option<Table>,
+        validation: Option<Table>,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
+        let data = NetworkData::of_table(table, settings, None)?.hold_out(test, validation)?;
         let target = engine::target(settings, &data)?;
         Ok(Self::network(data, Some(target)))
     }

@@ -1,14 +1,15 @@
 //! The record of a fit as files in a folder: written, and read back.
 
 use crate::Error;
-use crate::folder::OutputFolder;
+use crate::folder::{OutputFolder, Scope, settle};
 use crate::saved::SavedPosterior;
 use crate::zarr;
 use natmix::observe::TraceRow;
+use natmix::save::checksum::Checksum;
 use natmix_report::formation::Formation;
 use natmix_report::{Draws, Report, page};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -27,11 +28,26 @@ pub mod files {
     pub const FRAMES: &str = "frames.json";
     /// The state from which an interrupted run is resumed.
     pub const CHECKPOINT: &str = "checkpoint.safetensors";
+    /// The best state so far of a training with validation rows.
+    pub const BEST: &str = "checkpoint.best";
     /// Folder of files that are not complete yet.
     pub const STAGE: &str = ".part";
+    /// The same for a page that is written again.
+    pub const PAGE_STAGE: &str = ".page";
     /// Settings that repeat the fit.
     pub const CONFIG: &str = "config.toml";
+    /// The page.
+    pub const PAGE: &str = "report.html";
+    /// The pictures of the page.
+    pub const FIGURES: &str = "figures";
+    /// What it takes to resume a run.
+    pub const CHECKPOINTS: [&str; 2] = [CHECKPOINT, BEST];
+    /// All of them; other files in the folder are the user's own.
+    pub const RESULTS: [&str; 10] = [POSTERIOR, REPORT, DRAWS, TRACE, PAGE, FIGURES, CONFIG, FRAMES, CHECKPOINT, BEST];
 }
+
+/// Name of the checksum in `report.json`.
+const CHECKSUM: &str = "checksum";
 
 /// The record of a fit.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,13 +69,12 @@ pub struct FitRecord {
 impl FitRecord {
     /// Writes everything into a folder, including the page with its pictures: earlier files stay until all is complete.
     pub fn save(&self, dir: &Path) -> Result<(), Error> {
-        let out = OutputFolder::open(dir, files::STAGE, false)?;
+        let mut out = OutputFolder::open(dir, files::STAGE, false)?;
         let written = write(out.stage(), files::TRACE, &write_trace(&self.trace))
             .and_then(|()| self.write_beside_trace(out.stage()))
-            .and_then(|()| out.publish());
-        match written {
-            Ok(()) => self.remove_stale(&out),
-            Err(_) => out.discard(),
+            .and_then(|()| out.publish(Scope::Finished));
+        if written.is_err() {
+            out.discard();
         }
         written
     }
@@ -72,8 +87,7 @@ impl FitRecord {
             let text = toml::to_string_pretty(settings).map_err(std::io::Error::other);
             write(dir, files::CONFIG, &text.map_err(Error::io(format!("write {}", files::CONFIG)))?)?;
         }
-        let report = serde_json::to_string_pretty(&self.report).map_err(std::io::Error::from);
-        write(dir, files::REPORT, &report.map_err(Error::io(format!("write {}", files::REPORT)))?)?;
+        write(dir, files::REPORT, &write_report(&self.report)?)?;
         match &self.formation {
             Some(formation) => write(dir, files::FRAMES, &write_frames(formation))?,
             // A killed run may have left frames.
@@ -83,15 +97,9 @@ impl FitRecord {
         self.posterior.save(&dir.join(files::POSTERIOR))
     }
 
-    /// Removes the frames of an earlier fit, which would be mistaken for those of this one.
-    pub(crate) fn remove_stale(&self, out: &OutputFolder) {
-        if self.formation.is_none() {
-            let _ = fs::remove_file(out.path(files::FRAMES));
-        }
-    }
-
     /// Reads what a fit left in a folder.
     pub fn load(dir: &Path) -> Result<Self, Error> {
+        settle(dir)?;
         let posterior = SavedPosterior::load(&dir.join(files::POSTERIOR))?;
         let (report, trace, draws, formation) = read_shown(dir)?;
         Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None })
@@ -112,9 +120,11 @@ fn read_shown(dir: &Path) -> Result<(Report, Vec<TraceRow>, Draws, Option<Format
 
 /// Rewrites the page in the folder of a fit from its other files.
 pub fn rewrite_page(dir: &Path) -> Result<(), Error> {
+    settle(dir)?;
     let (report, trace, draws, formation) = read_shown(dir)?;
-    let out = OutputFolder::open(dir, ".page", false)?;
-    let written = write_page(out.stage(), &report, &trace, &draws, formation.as_ref()).and_then(|()| out.publish());
+    let mut out = OutputFolder::open(dir, files::PAGE_STAGE, false)?;
+    let written =
+        write_page(out.stage(), &report, &trace, &draws, formation.as_ref()).and_then(|()| out.publish(Scope::Page));
     if written.is_err() {
         out.discard();
     }
@@ -162,12 +172,32 @@ fn write(dir: &Path, name: &str, text: &str) -> Result<(), Error> {
         .map_err(Error::io(format!("write {}", path.display())))
 }
 
-/// Reads `report.json`.
+/// `report.json`, with a checksum of everything else in it.
+pub fn write_report(report: &Report) -> Result<String, Error> {
+    let text = || -> serde_json::Result<String> {
+        let mut text = serde_json::to_string_pretty(report)?;
+        let checksum = checksum_of(&serde_json::from_str(&text)?);
+        text.truncate(text.len() - "\n}".len());
+        Ok(format!("{text},\n  \"{CHECKSUM}\": \"{checksum}\"\n}}"))
+    };
+    text().map_err(|error| Error::io(format!("write {}", files::REPORT))(error.into()))
+}
+
+/// Reads `report.json`. Reports of version 0.1 have no checksum.
 pub fn read_report(text: &str, file: &str) -> Result<Report, Error> {
-    serde_json::from_str(text).map_err(|error| {
-        let problem = format!("is not a report written by natmix ({error})");
-        natmix::Error::BadFile { file: file.into(), problem }.into()
-    })
+    let bad = |problem: String| -> Error { natmix::Error::BadFile { file: file.into(), problem }.into() };
+    let foreign = |error: serde_json::Error| bad(format!("is not a report written by natmix ({error})"));
+    let mut report: Value = serde_json::from_str(text).map_err(foreign)?;
+    let stated = report.as_object_mut().and_then(|report| report.remove(CHECKSUM));
+    if stated.is_some_and(|stated| stated != checksum_of(&report)) {
+        return Err(bad("is damaged or was edited (its checksum does not match its contents): fit again".into()));
+    }
+    serde_json::from_value(report).map_err(foreign)
+}
+
+/// The checksum of a report's contents, whatever the order and the spaces of its text.
+fn checksum_of(report: &Value) -> String {
+    Checksum::of(report.to_string().as_bytes())
 }
 
 /// A trace as JSON, one line per iteration.
@@ -189,8 +219,9 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     let whole: Vec<i64> = (0..n as i64).collect();
     let group = |store: &mut zarr::Store, name: &str, n: usize| {
         store.group(name, library.clone());
-        store.array(name, "chain", &["chain"], &[1], zarr::ZarrValues::Int(&[0]));
-        store.array(name, "draw", &["draw"], &[n], zarr::ZarrValues::Int(&whole[..n]));
+        let [chain, draw] = zarr::COORDINATES;
+        store.array(name, chain, &[chain], &[1], zarr::ZarrValues::Int(&[0]));
+        store.array(name, draw, &[draw], &[n], zarr::ZarrValues::Int(&whole[..n]));
     };
     group(&mut store, "posterior", n);
     let mut column = vec![0.0; n];
@@ -220,8 +251,15 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
 /// Reads the draws that a fit has stored.
 pub fn read_draws(store: &Path, report: &Report) -> Result<Draws, Error> {
     let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
-    let columns: Vec<Vec<f64>> =
-        names.iter().map(|name| Ok(zarr::read_array(store, "posterior", name)?.1)).collect::<Result<_, Error>>()?;
+    let mut folders = zarr::folders(store, "posterior")?;
+    let mut column = |name: &String| -> Result<Vec<f64>, Error> {
+        // Coordinates, too, have their names.
+        let own = |folder: &String| !zarr::COORDINATES.contains(&folder.as_str());
+        let known = folders.get_mut(name).and_then(|all| Some(all.remove(all.iter().position(own)?)));
+        let folder = known.unwrap_or_else(|| zarr::first_file_name(name));
+        Ok(zarr::read_array(store, "posterior", &folder)?.1)
+    };
+    let columns: Vec<Vec<f64>> = names.iter().map(&mut column).collect::<Result<_, Error>>()?;
     let n = columns.iter().map(Vec::len).min().unwrap_or(0);
     let values = (0..n).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
     let component: Vec<usize> =

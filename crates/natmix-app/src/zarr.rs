@@ -1,17 +1,27 @@
 //! Draws as a Zarr store (format 2, uncompressed) that xarray and ArviZ open, and that natmix reads back.
 //!
 //! A store is a folder of JSON documents and raw arrays, so no library is needed to write one.
+//!
+//! An array has the name of its folder. Names that no folder can have, or that are taken, are changed, and end with `~` and a
+//! number; the attribute `long_name` always has the original one.
 
 use natmix::Error;
+use natmix::save::checksum::Checksum;
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Arrays that number chains and draws in each group.
+pub const COORDINATES: [&str; 2] = ["chain", "draw"];
 
 /// A store that is being filled; nothing is written before [`Store::write`].
 #[derive(Debug, Default)]
 pub struct Store {
     documents: Map<String, Value>,
     arrays: Vec<(String, Vec<u8>)>,
+    /// Folders of the arrays.
+    taken: BTreeSet<String>,
 }
 
 /// Values of an array.
@@ -39,7 +49,7 @@ impl Store {
 
     /// Adds an array in one chunk, with one named dimension for each length in `shape`.
     pub fn array(&mut self, group: &str, name: &str, dims: &[&str], shape: &[usize], values: ZarrValues<'_>) {
-        let path = format!("{group}/{}", file_name(name));
+        let path = self.free_path(group, name);
         let (dtype, fill, bytes): (_, Value, Vec<u8>) = match values {
             ZarrValues::Float(x) => ("<f8", json!("NaN"), x.iter().flat_map(|x| x.to_le_bytes()).collect()),
             ZarrValues::Int(x) => ("<i8", Value::Null, x.iter().flat_map(|x| x.to_le_bytes()).collect()),
@@ -55,9 +65,20 @@ impl Store {
             "zarr_format": 2,
         });
         self.documents.insert(format!("{path}/.zarray"), about);
-        self.documents.insert(format!("{path}/.zattrs"), json!({"_ARRAY_DIMENSIONS": dims}));
+        let attributes = json!({"_ARRAY_DIMENSIONS": dims, "long_name": name, "checksum": Checksum::of(&bytes)});
+        self.documents.insert(format!("{path}/.zattrs"), attributes);
         let chunk = vec!["0"; shape.len()].join(".");
         self.arrays.push((format!("{path}/{chunk}"), bytes));
+    }
+
+    /// The folder for a new array.
+    fn free_path(&mut self, group: &str, name: &str) -> String {
+        let safe = file_name(name);
+        let changed = (1_u64..).map(|n| format!("{group}/{safe}~{n}"));
+        let kept = (safe == name).then(|| format!("{group}/{safe}"));
+        let path = kept.into_iter().chain(changed).find(|path| !self.taken.contains(path)).unwrap_or_default();
+        self.taken.insert(path.clone());
+        path
     }
 
     /// Writes the store to `dir`, replacing an existing one.
@@ -91,10 +112,48 @@ fn bad(path: &Path, problem: String) -> Error {
     Error::BadFile { file: path.display().to_string(), problem }
 }
 
-/// A name that is a valid folder name on every system; readers use these names too.
-pub fn file_name(name: &str) -> String {
-    let safe: String =
-        name.chars().map(|c| if c.is_control() || "/\\:*?\"<>|".contains(c) { '_' } else { c }).collect();
+/// Most bytes of a folder's name before `~`: systems allow 255 in all.
+const MOST_BYTES: usize = 100;
+
+/// A character that names of folders can have on every system.
+fn safe(c: char) -> char {
+    if c.is_control() || "/\\:*?\"<>|".contains(c) { '_' } else { c }
+}
+
+/// A name that a folder can have on every system.
+fn file_name(name: &str) -> String {
+    let (mut short, mut safe) = (String::new(), name.chars().map(safe).peekable());
+    // Hidden folders, and those of the file system.
+    if safe.peek().is_none_or(|first| *first == '.') {
+        short.push('_');
+    }
+    short.extend(safe.scan(1, |bytes, c| {
+        *bytes += c.len_utf8();
+        (*bytes <= MOST_BYTES).then_some(c)
+    }));
+    short
+}
+
+/// The folders of the arrays in a group, by the original names of the arrays. More than one array may have the same name.
+pub fn folders(dir: &Path, group: &str) -> Result<BTreeMap<String, Vec<String>>, Error> {
+    let path = dir.join(".zmetadata");
+    let text = fs::read_to_string(&path).map_err(|error| io(&path, error))?;
+    let all: Value = serde_json::from_str(&text).map_err(|_| bad(&path, "is damaged".into()))?;
+    let mut folders: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, about) in all["metadata"].as_object().into_iter().flatten() {
+        let folder = key.strip_prefix(group).and_then(|key| key.strip_prefix('/')?.strip_suffix("/.zattrs"));
+        if let (Some(folder), Some(name)) = (folder, about["long_name"].as_str()) {
+            folders.entry(name.to_owned()).or_default().push(folder.to_owned());
+        }
+    }
+    // In the order in which they were added.
+    folders.values_mut().for_each(|folders| folders.sort_by_key(|folder| (folder.len(), folder.clone())));
+    Ok(folders)
+}
+
+/// The folder that version 0.1 gave to an array.
+pub fn first_file_name(name: &str) -> String {
+    let safe: String = name.chars().map(safe).collect();
     match safe.as_str() {
         "" | "." | ".." => "_".into(),
         _ if safe.starts_with('.') => format!("_{safe}"),
@@ -102,22 +161,25 @@ pub fn file_name(name: &str) -> String {
     }
 }
 
-/// Reads the floating-point array `group/name` of a store that natmix wrote: shape and values.
-pub fn read_array(dir: &Path, group: &str, name: &str) -> Result<(Vec<usize>, Vec<f64>), Error> {
-    let (shape, bytes) = read_bytes(dir, group, name, "<f8")?;
+/// Reads the floating-point array in the folder `group/folder` of a store that natmix wrote: shape and values.
+pub fn read_array(dir: &Path, group: &str, folder: &str) -> Result<(Vec<usize>, Vec<f64>), Error> {
+    let (shape, bytes) = read_bytes(dir, group, folder, "<f8")?;
     Ok((shape, bytes.into_iter().map(f64::from_le_bytes).collect()))
 }
 
 /// Reads an array of whole numbers.
-pub fn read_whole(dir: &Path, group: &str, name: &str) -> Result<Vec<i64>, Error> {
-    Ok(read_bytes(dir, group, name, "<i8")?.1.into_iter().map(i64::from_le_bytes).collect())
+pub fn read_whole(dir: &Path, group: &str, folder: &str) -> Result<Vec<i64>, Error> {
+    Ok(read_bytes(dir, group, folder, "<i8")?.1.into_iter().map(i64::from_le_bytes).collect())
 }
 
-fn read_bytes(dir: &Path, group: &str, name: &str, dtype: &str) -> Result<(Vec<usize>, Vec<[u8; 8]>), Error> {
-    let folder: PathBuf = dir.join(group).join(file_name(name));
-    let about = folder.join(".zarray");
-    let text = fs::read_to_string(&about).map_err(|error| io(&about, error))?;
-    let about: Value = serde_json::from_str(&text).map_err(|_| bad(&about, "is damaged".into()))?;
+fn read_bytes(dir: &Path, group: &str, folder: &str, dtype: &str) -> Result<(Vec<usize>, Vec<[u8; 8]>), Error> {
+    let folder: PathBuf = dir.join(group).join(folder);
+    let read = |name: &str| -> Result<Value, Error> {
+        let path = folder.join(name);
+        let text = fs::read_to_string(&path).map_err(|error| io(&path, error))?;
+        serde_json::from_str(&text).map_err(|_| bad(&path, "is damaged".into()))
+    };
+    let (about, attributes) = (read(".zarray")?, read(".zattrs")?);
     let shape: Vec<usize> = about["shape"]
         .as_array()
         .and_then(|shape| shape.iter().map(|n| n.as_u64().map(|n| n as usize)).collect())
@@ -131,6 +193,10 @@ fn read_bytes(dir: &Path, group: &str, name: &str, dtype: &str) -> Result<(Vec<u
     if count.and_then(|n| n.checked_mul(8)) != Some(bytes.len()) {
         return Err(bad(&chunk, format!("has {} bytes, which does not fit its shape {shape:?}", bytes.len())));
     }
+    // Version 0.1 wrote none.
+    if attributes["checksum"].as_str().is_some_and(|stated| stated != Checksum::of(&bytes)) {
+        return Err(bad(&chunk, "is damaged (its checksum does not match its contents): fit again".into()));
+    }
     Ok((shape, bytes.as_chunks().0.to_vec()))
 }
 
@@ -138,26 +204,66 @@ fn read_bytes(dir: &Path, group: &str, name: &str, dtype: &str) -> Result<(Vec<u
 mod tests {
     use super::*;
 
+    fn folder(test: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("natmix-zarr-{test}-{}.zarr", std::process::id()))
+    }
+
     #[test]
     fn arrays_are_read_back_unchanged() {
-        let dir = std::env::temp_dir().join(format!("natmix-zarr-{}.zarr", std::process::id()));
+        let dir = folder("read");
         let mut store = Store::new(json!({"a": 1}));
         store.group("posterior", json!({}));
         let values = [1.0, f64::NAN, -0.5, 1e300, 2.0, 3.0];
         store.array("posterior", "beta/1", &["chain", "draw"], &[2, 3], ZarrValues::Float(&values));
         store.write(&dir).unwrap();
-        let (shape, read) = read_array(&dir, "posterior", "beta/1").unwrap();
+        assert_eq!(folders(&dir, "posterior").unwrap()["beta/1"], ["beta_1~1"]);
+        let (shape, read) = read_array(&dir, "posterior", "beta_1~1").unwrap();
         assert_eq!(shape, [2, 3]);
         assert_eq!(read.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), values.map(f64::to_bits));
-        fs::write(dir.join("posterior/beta_1/0.0"), b"short").unwrap();
-        assert!(read_array(&dir, "posterior", "beta/1").unwrap_err().to_string().contains("5 bytes"));
+        let chunk = dir.join("posterior/beta_1~1/0.0");
+        let mut bytes = fs::read(&chunk).unwrap();
+        bytes[47] ^= 0x80;
+        fs::write(&chunk, &bytes).unwrap();
+        assert!(read_array(&dir, "posterior", "beta_1~1").unwrap_err().to_string().contains("checksum"));
+        fs::write(&chunk, b"short").unwrap();
+        assert!(read_array(&dir, "posterior", "beta_1~1").unwrap_err().to_string().contains("5 bytes"));
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn every_name_has_a_folder_of_its_own() {
+        let dir = folder("names");
+        let long = ["x".repeat(300), "x".repeat(301), "\u{e9}".repeat(200)];
+        let names = ["a/b", "a_b", "a:b", "a", "a", "draw", "chain", "", ".", "..", "\u{1b}[31m", "A", "../../etc"];
+        let names: Vec<&str> = names.into_iter().chain(long.iter().map(String::as_str)).collect();
+        let mut store = Store::new(json!({}));
+        store.group("posterior", json!({}));
+        store.array("posterior", "chain", &["chain"], &[1], ZarrValues::Int(&[0]));
+        store.array("posterior", "draw", &["draw"], &[1], ZarrValues::Int(&[0]));
+        for (i, name) in names.iter().enumerate() {
+            store.array("posterior", name, &["chain", "draw"], &[1, 1], ZarrValues::Float(&[i as f64]));
+        }
+        store.write(&dir).unwrap();
+        let folders = folders(&dir, "posterior").unwrap();
+        for (i, name) in names.iter().enumerate() {
+            let earlier = names[..i].iter().filter(|other| *other == name).count();
+            let reserved = usize::from(["chain", "draw"].contains(name));
+            let folder = &folders[*name][earlier + reserved];
+            assert_eq!(read_array(&dir, "posterior", folder).unwrap().1, [i as f64], "{name}");
+            assert!(folder.len() < 110 && !folder.contains(['/', '\u{1b}']) && !folder.starts_with('.'), "{folder}");
+        }
+        // Names that need no change have none.
+        for name in ["a", "a_b", "A"] {
+            assert_eq!(folders[name][0], name);
+        }
         fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
     fn names_become_safe_folder_names() {
         assert_eq!(file_name("../x"), "_.._x");
-        assert_eq!(file_name(".."), "_");
+        assert_eq!(file_name(".."), "_..");
         assert_eq!(file_name("(intercept)"), "(intercept)");
+        assert_eq!(first_file_name(".."), "_");
     }
 }

@@ -96,7 +96,12 @@ fn invalid_documents_are_refused_with_a_reason() {
     let details = json!({"schema": 1, "settings": null, "model": network.model});
     assert!(refused(details).contains("do not match its mixture"));
     // A posterior saved through the engine's own API has coordinates and nothing else.
-    let plain = Posterior { mixture: mixture.clone(), parameter_names: vec!["a".into()], details: "a note".into(), answer: None };
+    let plain = Posterior {
+        mixture: mixture.clone(),
+        parameter_names: vec!["a".into()],
+        details: "a note".into(),
+        answer: None,
+    };
     let plain = SavedPosterior::from_bytes(&plain.to_bytes().unwrap()).unwrap();
     assert_eq!(plain.to_own_scale(&[2.0]).unwrap(), [2.0]);
 }

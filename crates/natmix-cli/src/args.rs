@@ -1,8 +1,9 @@
 //! The arguments of the command line.
 
+pub mod experiments;
 pub mod reproduce;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use natmix::config::Overrides;
 use natmix_app::settings::{FitSettings, NetworkSettings};
 use std::path::PathBuf;
@@ -54,6 +55,13 @@ pub enum Command {
     /// NATMIX_DATA
     #[command(after_help = "Example:\n  natmix bench --targets gmm20,star --seeds 3")]
     Bench(BenchArgs),
+    /// Measure natmix itself
+    #[command(hide = true)]
+    Experiments {
+        /// Which experiment.
+        #[command(subcommand)]
+        experiment: experiments::ExperimentCommand,
+    },
     /// List every method, draw plan, estimator and rule, one line each
     #[command(after_help = "Example:\n  natmix methods | grep draws")]
     Methods,
@@ -128,6 +136,12 @@ pub struct FitArgs {
 
     #[command(flatten)]
     pub engine: Overrides,
+    /// Check the gradient of a function before the fit (default)
+    #[arg(long, overrides_with = "no_check", help_heading = "Run")]
+    pub check: bool,
+    /// Do not check the gradient; those of the built-in models are never checked
+    #[arg(long, overrides_with = "check", help_heading = "Run")]
+    pub no_check: bool,
     /// Resume an interrupted or killed run in --out
     #[arg(long, help_heading = "Run")]
     pub resume: bool,
@@ -158,6 +172,9 @@ pub struct PredictArgs {
     /// For networks: predict with the means of the components only, without draws
     #[arg(long)]
     pub means_only: bool,
+    /// For networks: the predictions of each component by itself, one line per component and row
+    #[arg(long)]
+    pub per_component: bool,
     /// File for the predictions [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod demo;
+pub mod experiments;
 pub mod fit;
 pub mod methods;
 pub mod predict;

@@ -12,14 +12,28 @@ use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     match run(&cli.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("natmix: {}", message(&error));
+            output::note(&format!("natmix: {}", message(&error)));
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints what is wrong with the arguments, or the help that they ask for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let strange = std::env::args_os().any(|argument| argument.to_string_lossy().contains(char::is_control));
+    match strange {
+        // In colour, on a terminal. If that fails there is nowhere to say so.
+        false => drop(error.print()),
+        true => output::note(error.render().to_string().trim_end()),
+    }
+    ExitCode::from(error.exit_code() as u8)
 }
 
 /// One line with its causes: what happened, and why. A cause that the line already contains is not repeated.
@@ -40,6 +54,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Sample(args) => commands::sample::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Experiments { experiment } => commands::experiments::run(experiment),
         Command::Demo(args) => commands::demo::run(args),
         Command::Reproduce(args) => commands::reproduce::run(args),
         Command::Methods => {

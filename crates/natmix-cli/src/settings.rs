@@ -2,6 +2,7 @@
 
 use crate::args::FitArgs;
 use anyhow::{Context, Result, anyhow};
+use natmix::config::Overrides;
 pub use natmix_app::settings::{FitSettings, ModelKind, Settings};
 use std::path::Path;
 
@@ -13,7 +14,8 @@ pub fn resolve(args: &FitArgs) -> Result<Settings> {
         intercept: either(args.intercept, args.no_intercept),
         ..args.fit.clone()
     };
-    let flags = Settings { fit, engine: args.engine.clone(), network: args.network.clone() };
+    let engine = Overrides { check: either(args.check, args.no_check), ..args.engine.clone() };
+    let flags = Settings { fit, engine, network: args.network.clone() };
     let settings = match &args.config {
         Some(path) => flags.over(read(path)?),
         None => flags,

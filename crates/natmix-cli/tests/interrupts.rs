@@ -71,6 +71,10 @@ fn a_second_interrupt_quits_at_once() {
         .inspect(|line| message.clone_from(line));
     assert!(message.contains("Ctrl-C again quits at once"), "{message}");
     assert!(child.try_wait().unwrap().is_none(), "the first interrupt waits for the iteration");
+    // Two signals in quick succession are one: `timeout` sends it to the process and to its group.
+    send("TERM", &child);
+    std::thread::sleep(Duration::from_millis(1200));
+    assert!(child.try_wait().unwrap().is_none(), "the second signal came too soon to be meant as one");
     let begun = Instant::now();
     send("INT", &child);
     assert_eq!(child.wait().unwrap().code(), Some(130));

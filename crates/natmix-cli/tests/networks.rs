@@ -4,7 +4,8 @@ mod common;
 
 use common::{CommandFolder, TableNoise, data_file, number};
 
-/// Rows of two features with a class that no line separates, or with a real outcome.
+/// Rows of two features with a class that no line separates, a class that is more likely for larger `a` (`chance`), or a
+/// real outcome.
 fn table(rows: usize, seed: u64, outcome: &str) -> String {
     let mut noise = TableNoise(seed);
     let mut text = String::from("a,b,y\n");
@@ -12,6 +13,7 @@ fn table(rows: usize, seed: u64, outcome: &str) -> String {
         let (a, b) = (4.0 * noise.uniform() - 2.0, 4.0 * noise.uniform() - 2.0);
         let y = match outcome {
             "number" => a * b + 0.1 * noise.normal(),
+            "chance" => f64::from(u8::from(noise.uniform() < 1.0 / (1.0 + (-1.5 * a).exp()))),
             _ => f64::from(u8::from(a * b > 0.0)),
         };
         let y = if outcome == "classes" { format!("c{}", y as u8 + u8::from(a > 1.0)) } else { y.to_string() };
@@ -47,7 +49,7 @@ fn two_classes_no_line_separates() {
     let folder = CommandFolder::new("net-classes");
     folder.write("table.csv", table(400, 1, "class"));
     folder.write("later.csv", table(300, 2, "class"));
-    folder.expect(&[0], &format!("{FIT} --test later.csv --components 2 --out fit"));
+    folder.expect(&[0, 1], &format!("{FIT} --test later.csv --components 2 --out fit"));
     let report = folder.report("fit");
     assert!(number(&report, "/test/accuracy") > 0.93, "{}", report["test"]);
     assert!(number(&report, "/test/nll") < 0.2 && number(&report, "/test/ece") < 0.15, "{}", report["test"]);
@@ -66,6 +68,81 @@ fn two_classes_no_line_separates() {
     }
     let means = folder.expect(&[0], "predict --posterior fit --data later.csv --means-only").out;
     assert!(means != rows);
+    // One line per component and row; averaged by weight they are the predictions of the mixture.
+    let each = folder.expect(&[0], "predict --posterior fit --data later.csv --per-component").out;
+    assert!(each.starts_with("component,weight,probability,sd,entropy"), "{}", each.lines().next().unwrap());
+    let each: Vec<Vec<f64>> =
+        each.lines().skip(1).map(|l| l.split(',').map(|x| x.parse().unwrap()).collect()).collect();
+    assert_eq!(each.len(), 600);
+    for (i, row) in parsed.iter().enumerate() {
+        let average = each[i][1] * each[i][2] + each[i + 300][1] * each[i + 300][2];
+        assert!((average - row[0]).abs() < 1e-6 && each[i][0] == 0.0 && each[i + 300][0] == 1.0);
+    }
+}
+
+/// A network is trusted only where rows that it was not trained on show that its predictions are calibrated.
+#[test]
+fn trust_needs_rows_that_were_not_trained_on() {
+    let folder = CommandFolder::new("net-trust");
+    folder.write("table.csv", table(400, 1, "chance"));
+    folder.write("later.csv", table(400, 2, "chance"));
+    let verdict = |run: &str| folder.report(run)["verdict"].clone();
+    folder.expect(&[0], &format!("{FIT} --epochs 60 --out alone"));
+    let alone = verdict("alone");
+    assert!(alone["trusted"].is_null() && alone["reasons"].as_array().unwrap().is_empty(), "{alone}");
+    let sentence = alone["sentence"].as_str().unwrap();
+    assert!(sentence.contains("Not measured: calibration (there are no test or validation rows)"), "{sentence}");
+
+    folder.expect(&[0], &format!("{FIT} --epochs 60 --test later.csv --out tested"));
+    let tested = verdict("tested");
+    assert_eq!(tested["trusted"], true, "{tested}");
+    assert!(tested["sentence"].as_str().unwrap().contains("calibrated on 400 test rows"), "{tested}");
+    assert_eq!(folder.report("tested")["test"]["draws"], 1000);
+
+    // Outcomes that have nothing to do with the features: confident predictions are wrong half of the time.
+    let mut noise = TableNoise(5);
+    let lines: Vec<String> = table(400, 2, "chance")
+        .lines()
+        .skip(1)
+        .map(|line| format!("{},{}", line.rsplit_once(',').unwrap().0, u8::from(noise.uniform() > 0.5)))
+        .collect();
+    folder.write("other.csv", format!("a,b,y\n{}\n", lines.join("\n")));
+    folder.expect(&[1], &format!("{FIT} --epochs 60 --test other.csv --out wrong"));
+    let wrong = verdict("wrong");
+    assert!(
+        wrong["trusted"] == false && wrong["reasons"][0].as_str().unwrap().contains("they are overconfident"),
+        "{wrong}"
+    );
+
+    // One epoch is too short to judge the loss, and is not called converged.
+    folder.expect(&[0, 1], &format!("{FIT} --epochs 1 --test later.csv --out short"));
+    assert!(verdict("short")["trusted"] != true && folder.report("short")["stop"]["converged"] == false);
+}
+
+/// Components are weighted by how well they predict the rows of a file.
+#[test]
+fn stacked_weights_need_validation_rows() {
+    let folder = CommandFolder::new("net-stacked");
+    folder.write("table.csv", table(120, 1, "class"));
+    folder.write("held.csv", table(400, 3, "class"));
+    let fit = format!("{FIT} --components 3 --epochs 60 --validation held.csv --patience 60");
+    folder.expect(&[0, 1], &format!("{fit} --out equal"));
+    folder.expect(&[0, 1], &format!("{fit} --weight-step stacked --out stacked"));
+    let [equal, stacked] = ["equal", "stacked"].map(|run| folder.report(run));
+    let weights = |report: &serde_json::Value| -> Vec<f64> {
+        report["components"].as_array().unwrap().iter().map(|c| c["weight"].as_f64().unwrap()).collect()
+    };
+    assert!(weights(&equal).iter().all(|w| (w - 1.0 / 3.0).abs() < 1e-9));
+    assert!(weights(&stacked).iter().any(|w| (w - 1.0 / 3.0).abs() > 0.02), "{:?}", weights(&stacked));
+    let nll = |report| number(report, "/validation/nll");
+    assert!(nll(&stacked) < nll(&equal) + 1e-6, "{} {}", nll(&stacked), nll(&equal));
+    assert_eq!(stacked["validation"]["rows"], 400);
+    // The same components, and the same run again from its file.
+    assert_eq!(equal["components"][2]["mean"], stacked["components"][2]["mean"]);
+    folder.expect(&[0, 1], "fit --config stacked/config.toml --quiet --out again");
+    assert!(folder.read("stacked/posterior.safetensors") == folder.read("again/posterior.safetensors"));
+    let error = folder.expect(&[2], &format!("{FIT} --components 3 --weight-step stacked --out x")).err;
+    assert!(error.contains("--weight-step must not be stacked without rows to choose the weights by"), "{error}");
 }
 
 #[test]
@@ -73,18 +150,18 @@ fn numbers_classes_and_plain_networks() {
     let folder = CommandFolder::new("net-numbers");
     folder.write("table.csv", table(400, 3, "number"));
     folder.write("later.csv", table(200, 4, "number"));
-    folder.expect(&[0], &format!("{FIT} --test later.csv --out fit"));
+    folder.expect(&[0, 1], &format!("{FIT} --test later.csv --out fit"));
     // The outcome's own standard deviation is 1.3.
     let rmse = number(&folder.report("fit"), "/test/rmse");
     assert!(rmse < 0.5, "{rmse}");
     let rows = folder.expect(&[0], "predict --posterior fit --data later.csv").out;
     assert!(rows.starts_with("mean,sd,q05,q50,q95\n"), "{rows}");
-    folder.expect(&[0], &format!("{FIT} --test later.csv --method adam --ensemble 3 --epochs 60 --out plain"));
+    folder.expect(&[0, 1], &format!("{FIT} --test later.csv --method adam --ensemble 3 --epochs 60 --out plain"));
     let report = folder.report("plain");
     assert!(report["components"].as_array().unwrap().len() == 3 && number(&report, "/test/rmse") < 0.5);
 
     folder.write("table.csv", table(400, 5, "classes"));
-    folder.expect(&[0], &format!("{FIT} --categorical y --epochs 100 --method ivon --validation 0.2 --out levels"));
+    folder.expect(&[0, 1], &format!("{FIT} --categorical y --epochs 100 --method ivon --validation 0.2 --out levels"));
     let report = folder.report("levels");
     assert!(number(&report, "/train/accuracy") > 0.8, "{}", report["train"]);
     let rows = folder.expect(&[0], "predict --posterior levels --data table.csv").out;

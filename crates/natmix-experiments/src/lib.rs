@@ -5,8 +5,10 @@
 //! | [`demo`], [`datasets`] | decision boundaries of a small network, on built-in data |
 //! | [`reproduce`], [`splits`] | the experiments of the paper, and the data sets with fixed splits that they use |
 //! | [`bench`](mod@bench) | the automatic method on targets with known answers |
+//! | [`battery`] | targets with known posteriors, and whether the verdict knows when an answer is right |
 #![forbid(unsafe_code)]
 
+pub mod battery;
 pub mod bench;
 pub mod datasets;
 pub mod demo;

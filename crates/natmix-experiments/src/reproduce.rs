@@ -1,6 +1,6 @@
 //! `natmix reproduce`: the paper's experiments, each with a page, its pictures and the underlying numbers.
 
-mod curves;
+pub(crate) mod curves;
 mod full;
 mod mnist;
 mod page;

@@ -30,6 +30,9 @@ macro_rules! pointwise_target {
                     Ok(self.at(z, grad, hess))
                 })
             }
+            fn gradient_is_tested(&self) -> bool {
+                true
+            }
             fn curvatures(&self) -> &[(natmix::target::Curvature, natmix::target::CurvatureShape)] {
                 natmix::target::pointwise::EXACT
             }

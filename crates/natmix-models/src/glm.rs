@@ -231,6 +231,10 @@ impl Target for Glm {
         true
     }
 
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         use Curvature::{EmpiricalFisher, Exact, GaussNewton};
         &[

@@ -6,9 +6,10 @@
 //! | [`design`] | from columns to features, and back to the user's own scale |
 //! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the regressions as targets of the engine, and together with a table |
 //! | [`densities`] | analytic densities with known answers, and their files |
-//! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo) | predictions and scores for rows |
+//! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo), [`checks`] | predictions and scores for rows, checks of the model |
 #![forbid(unsafe_code)]
 
+pub mod checks;
 pub mod densities;
 pub mod design;
 pub mod draws;

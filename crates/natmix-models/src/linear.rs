@@ -246,6 +246,10 @@ impl Target for Linear {
         self.noise_sd.is_some()
     }
 
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         ALL_CURVATURES
     }

@@ -21,6 +21,7 @@ use crate::observations::Dataset;
 use crate::predict::{Predictions, predict_moments};
 use natmix::Error;
 use serde::Serialize;
+use std::f64::consts::FRAC_2_PI;
 
 /// Number of bins for calibration and `ece`.
 const BINS: usize = 15;
@@ -254,6 +255,21 @@ pub fn residuals(predictions: &Predictions, outcome: &[f64]) -> Vec<(f64, f64)> 
 pub fn ece(bins: &[CalibrationBin]) -> f64 {
     let gap = |bin: &CalibrationBin| bin.count as f64 * (bin.observed - bin.predicted).abs();
     bins.iter().map(gap).sum::<f64>() / bins.iter().map(|bin| bin.count as f64).sum::<f64>()
+}
+
+/// The largest [`ece`] that chance explains for probabilities that are exactly right: its mean plus three standard
+/// deviations, from the normal approximation in every bin (`|x|` has mean `sqrt(2 / pi) s` and variance
+/// `(1 - 2 / pi) s^2`).
+pub fn ece_by_chance(bins: &[CalibrationBin]) -> f64 {
+    let rows: f64 = bins.iter().map(|bin| bin.count as f64).sum();
+    let (mut mean, mut variance) = (0.0, 0.0);
+    for bin in bins {
+        // The deviation of a bin's frequency, times its share of the rows.
+        let s = (bin.count as f64 * bin.predicted * (1.0 - bin.predicted)).max(0.0).sqrt() / rows;
+        mean += FRAC_2_PI.sqrt() * s;
+        variance += (1.0 - FRAC_2_PI) * s * s;
+    }
+    mean + 3.0 * variance.sqrt()
 }
 
 /// Visits rows by decreasing score: after each run of equal scores, passes the numbers of outcomes 0 and 1 so far to `step`.

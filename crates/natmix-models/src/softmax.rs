@@ -195,6 +195,10 @@ impl Target for Softmax {
         true
     }
 
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         ALL_CURVATURES
     }

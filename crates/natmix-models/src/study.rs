@@ -169,6 +169,9 @@ impl Target for Study {
     fn is_log_concave(&self) -> bool {
         self.regression.target().is_log_concave()
     }
+    fn gradient_is_tested(&self) -> bool {
+        self.regression.target().gradient_is_tested()
+    }
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         self.regression.target().curvatures()
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`mlp`] | a network with its data and prior, as a target of the engine |
 //! | [`train`], [`training`] | VOGN, IVON and Adam on minibatches in single precision; complete runs with checkpoints and validation |
-//! | [`predict`](mod@predict), [`measure`] | averaged predictions, and the ELBO of trained networks |
+//! | [`predict`](mod@predict), [`measure`], [`stack`] | averaged predictions, the ELBO of trained networks, weights of components that predict best |
 #![forbid(unsafe_code)]
 
 mod examples;
@@ -15,6 +15,7 @@ mod network;
 mod pass;
 pub mod predict;
 mod real;
+pub mod stack;
 pub mod train;
 pub mod training;
 

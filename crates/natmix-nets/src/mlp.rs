@@ -101,6 +101,10 @@ impl Target for Mlp {
         self.network.weights()
     }
 
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         use Curvature::{EmpiricalFisher, GaussNewton};
         use CurvatureShape::{Diag, Full};

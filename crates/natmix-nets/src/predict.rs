@@ -55,6 +55,8 @@ pub struct NetworkPredictions {
     pub predictions: Predictions,
     /// Mean entropy of a single draw's prediction, in nats; the rest of the entropy is mutual information. Empty for numbers.
     pub expected_entropy: Vec<f64>,
+    /// Standard deviation over draws of the likeliest class's probability; empty for numbers.
+    pub confidence_sd: Vec<f64>,
     /// Outputs and noise of every draw, for densities of numbers; empty for classes.
     gaussian: Vec<(f64, f64)>,
     weights: Vec<f64>,
@@ -101,6 +103,29 @@ impl NetworkPredictions {
 
 /// Predicts rows (features row by row) with a posterior of the network's weights.
 pub fn predict(network: &Network, q: &Mixture, x: &[f32], averaging: Averaging) -> Result<NetworkPredictions, Error> {
+    let parts: Vec<(usize, f64)> = q.weights().into_iter().enumerate().collect();
+    predict_by(network, q, &parts, x, averaging)
+}
+
+/// Predictions of each component alone, from the draws that [`predict`] uses: averaged by weight they are its
+/// predictions.
+pub fn predict_each(
+    network: &Network,
+    q: &Mixture,
+    x: &[f32],
+    averaging: Averaging,
+) -> Result<Vec<NetworkPredictions>, Error> {
+    (0..q.len()).map(|k| predict_by(network, q, &[(k, 1.0)], x, averaging)).collect()
+}
+
+/// Predictions by some of the components, each with its weight.
+fn predict_by(
+    network: &Network,
+    q: &Mixture,
+    parts: &[(usize, f64)],
+    x: &[f32],
+    averaging: Averaging,
+) -> Result<NetworkPredictions, Error> {
     let inputs = network.inputs();
     if q.dim() != network.weights() || !x.len().is_multiple_of(inputs) {
         return Err(Error::InvalidInput(format!(
@@ -115,13 +140,13 @@ pub fn predict(network: &Network, q: &Mixture, x: &[f32], averaging: Averaging) 
         Averaging::Draws { each: 0, .. } => return Err(Error::InvalidInput("at least one draw is needed".into())),
         Averaging::Draws { each, .. } => each,
     };
-    let weights: Vec<f64> = q.weights().iter().flat_map(|w| std::iter::repeat_n(w / each as f64, each)).collect();
+    let weights: Vec<f64> = parts.iter().flat_map(|(_, w)| std::iter::repeat_n(w / each as f64, each)).collect();
     let mut rows: Vec<RowSums> = Vec::new();
     rows.resize_with(x.len() / inputs, || RowSums::new(network.likelihood(), weights.len()));
     let mut w = vec![0.0; network.weights()];
     for (x, rows) in x.chunks(TURN * inputs).zip(rows.chunks_mut(TURN)) {
         for (draw, weight) in weights.iter().enumerate() {
-            weights_of(q, draw / each, draw % each, averaging, &mut w);
+            weights_of(q, parts[draw / each].0, draw % each, averaging, &mut w);
             x.par_chunks(ROWS * inputs).zip(rows.par_chunks_mut(ROWS)).for_each(|(x, rows)| {
                 let n = rows.len();
                 let mut units = vec![0.0; Pass::<f32>::room(network, n)];
@@ -168,7 +193,7 @@ pub(crate) fn weights_of(q: &Mixture, k: usize, draw: usize, averaging: Averagin
 
 /// Sums of one row.
 struct RowSums {
-    /// Mean probabilities; for two classes that of class 1 and its square.
+    /// Mean probabilities, then those of their squares; for two classes of class 1 alone.
     sums: Vec<f64>,
     entropy: f64,
     outputs: Vec<(f64, f64)>,
@@ -178,7 +203,7 @@ impl RowSums {
     fn new(likelihood: NetworkLikelihood, draws: usize) -> Self {
         let (sums, outputs) = match likelihood {
             NetworkLikelihood::Bernoulli => (2, 0),
-            NetworkLikelihood::Categorical { classes } => (classes, 0),
+            NetworkLikelihood::Categorical { classes } => (2 * classes, 0),
             NetworkLikelihood::Gaussian => (0, draws),
         };
         Self { sums: vec![0.0; sums], entropy: 0.0, outputs: Vec::with_capacity(outputs) }
@@ -192,13 +217,15 @@ impl RowSums {
                 self.sums[1] += weight * p * p;
                 self.entropy += weight * entropy_of(&[p, 1.0 - p]);
             }
-            NetworkLikelihood::Categorical { .. } => {
+            NetworkLikelihood::Categorical { classes } => {
                 let (most, total) = log_sum_exp(outputs, r, n);
                 let mut entropy = 0.0;
-                for (sum, eta) in self.sums.iter_mut().zip(outputs[r..].iter().step_by(n)) {
+                let (sums, squares) = self.sums.split_at_mut(classes);
+                for ((sum, square), eta) in sums.iter_mut().zip(squares).zip(outputs[r..].iter().step_by(n)) {
                     let log_p = f64::from(*eta) - most - total.ln();
                     let p = log_p.exp();
                     *sum += weight * p;
+                    *square += weight * p * p;
                     entropy -= p * log_p;
                 }
                 self.entropy += weight * entropy;
@@ -213,16 +240,29 @@ fn gather(likelihood: NetworkLikelihood, rows: Vec<RowSums>, weights: Vec<f64>) 
         NetworkLikelihood::Gaussian => Vec::new(),
         _ => rows.iter().map(|row| row.entropy).collect(),
     };
+    let deviation = |mean: f64, square: f64| (square - mean * mean).max(0.0).sqrt();
+    let confidence_sd: Vec<f64> = match likelihood {
+        NetworkLikelihood::Gaussian => Vec::new(),
+        NetworkLikelihood::Bernoulli => rows.iter().map(|row| deviation(row.sums[0], row.sums[1])).collect(),
+        NetworkLikelihood::Categorical { classes } => {
+            let likeliest = |p: &[f64]| (1..classes).fold(0, |best, c| if p[c] > p[best] { c } else { best });
+            let of_row = |row: &RowSums| {
+                let best = likeliest(&row.sums);
+                deviation(row.sums[best], row.sums[classes + best])
+            };
+            rows.iter().map(of_row).collect()
+        }
+    };
     let predictions = match likelihood {
         NetworkLikelihood::Bernoulli => Predictions::Binary {
             probability: rows.iter().map(|row| row.sums[0].clamp(0.0, 1.0)).collect(),
-            sd: rows.iter().map(|row| (row.sums[1] - row.sums[0].powi(2)).max(0.0).sqrt()).collect(),
+            sd: confidence_sd.clone(),
             entropy: rows.iter().map(|row| entropy_of(&[row.sums[0], 1.0 - row.sums[0]])).collect(),
         },
         NetworkLikelihood::Categorical { classes } => Predictions::Classes {
             classes,
-            probability: rows.iter().flat_map(|row| row.sums.iter().copied()).collect(),
-            entropy: rows.iter().map(|row| entropy_of(&row.sums)).collect(),
+            probability: rows.iter().flat_map(|row| row.sums[..classes].iter().copied()).collect(),
+            entropy: rows.iter().map(|row| entropy_of(&row.sums[..classes])).collect(),
         },
         NetworkLikelihood::Gaussian => {
             let found: Vec<[f64; 5]> = rows.par_iter().map(|row| summarise(&row.outputs, &weights)).collect();
@@ -231,7 +271,7 @@ fn gather(likelihood: NetworkLikelihood, rows: Vec<RowSums>, weights: Vec<f64>) 
         }
     };
     let gaussian = rows.into_iter().flat_map(|row| row.outputs).collect();
-    NetworkPredictions { predictions, expected_entropy, gaussian, weights }
+    NetworkPredictions { predictions, expected_entropy, confidence_sd, gaussian, weights }
 }
 
 /// Mean, standard deviation and quantiles of a mixture of normals.
@@ -278,6 +318,19 @@ mod tests {
             assert!((p - 0.25 * alone[0][i] - 0.75 * alone[1][i]).abs() < 1e-12);
         }
         assert!(probability.chunks_exact(3).all(|p| (p.iter().sum::<f64>() - 1.0).abs() < 1e-6));
+        // The same from each component by itself, with draws too.
+        let averaging = Averaging::Draws { each: 3, seed: 5 };
+        let drawn = predict(&network, &q, &x, averaging).unwrap();
+        let each = predict_each(&network, &q, &x, averaging).unwrap();
+        let probability_of = |found: &NetworkPredictions| match &found.predictions {
+            Predictions::Classes { probability, .. } => probability.clone(),
+            _ => panic!(),
+        };
+        let (whole, parts) = (probability_of(&drawn), each.iter().map(probability_of).collect::<Vec<_>>());
+        for (i, p) in whole.iter().enumerate() {
+            assert!((p - 0.25 * parts[0][i] - 0.75 * parts[1][i]).abs() < 1e-12);
+        }
+        assert!(drawn.confidence_sd.len() == 500 && drawn.confidence_sd.iter().all(|sd| *sd > 0.0 && *sd < 0.5));
         // Entropy is at least the expected entropy (Jensen).
         assert!(both.mutual_information().iter().any(|m| *m > 1e-3));
         let density = both.log_density(&vec![2.0; 500]);

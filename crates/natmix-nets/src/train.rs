@@ -36,6 +36,7 @@ pub(crate) mod timing;
 
 pub use checkpoint::TrainState;
 pub use config::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
+pub use natmix::evaluate::with_threads;
 pub use timing::TrainingWork;
 
 use super::examples::Examples;
@@ -134,6 +135,10 @@ impl<'a> Trainer<'a> {
     pub fn state(&self) -> &TrainState {
         &self.state
     }
+    /// Adds a fingerprint of the data to the state.
+    pub fn set_data(&mut self, fingerprint: Option<String>) {
+        self.state.set_data(fingerprint);
+    }
     /// Steps per epoch.
     pub fn steps_per_epoch(&self) -> u64 {
         self.data.rows().div_ceil(self.config.batch) as u64
@@ -210,7 +215,7 @@ impl<'a> Trainer<'a> {
             (self.state.sums.iter().zip(&kls)).map(|(sum, kl)| if plain { *sum } else { sum - kl }).collect();
         match self.config.weight_step {
             _ if plain || self.config.components == 1 => {}
-            WeightStep::Equal => {}
+            WeightStep::Equal | WeightStep::Stacked => {}
             WeightStep::Bounded => {
                 // The step increases the ELBO, in which -log w_k pulls weights together.
                 let pulls: Vec<f64> = values.iter().zip(&self.state.log_weights).map(|(v, w)| v - w).collect();
@@ -284,13 +289,6 @@ fn mixture<V: AsRef<[f32]>>(
     let components: Vec<Gaussian> = components.collect::<Result<_, Error>>()?;
     let weights: Vec<f64> = log_weights.iter().map(|w| w.exp()).collect();
     Mixture::new(&weights, components)
-}
-
-/// Runs `f` on the given number of threads, one per core if zero; results do not depend on it.
-pub fn with_threads<T: Send>(threads: usize, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| Error::Threads { threads, problem: error.to_string() })?;
-    Ok(pool.install(f))
 }
 
 /// Precision that represents a point.

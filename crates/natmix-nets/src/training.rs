@@ -1,4 +1,4 @@
-//! A training run with an observer, one checkpoint per epoch, validation, early stopping and cancellation.
+//! A training run with an observer, checkpoints at least once per epoch, validation, early stopping and cancellation.
 
 use crate::predict::{Averaging, predict};
 use crate::train::{Epoch, Optimiser, TrainConfig, TrainState, Trainer};
@@ -6,11 +6,13 @@ use crate::{Examples, Network};
 use natmix::Error;
 use natmix::observe::{Cancel, TraceRow};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Draws per component for the validation loss.
 const VALIDATION_DRAWS: usize = 10;
+/// Time after which a checkpoint is written within an epoch. It decides when to save, and nothing else.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// One line of the trace, for one epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,8 +80,10 @@ pub struct Job<'a> {
     pub config: TrainConfig,
     /// Epochs without improvement of the validation loss before training stops.
     pub patience: usize,
-    /// Where to save the state.
+    /// Where to save the state; its owner removes the file, and that of [`best_path`], when the results are safe.
     pub checkpoint: Option<PathBuf>,
+    /// A fingerprint of the data, to be saved with the state.
+    pub fingerprint: Option<String>,
     /// A saved state and its epochs, to resume from.
     pub resumed: Option<(TrainState, Vec<EpochRow>)>,
     /// Ends training after the current step when set.
@@ -89,14 +93,15 @@ pub struct Job<'a> {
 impl Job<'_> {
     /// Trains.
     pub fn run(self, watch: &mut dyn EpochWatch) -> Result<Trained, Error> {
-        let Self { network, data, validation, config, patience, checkpoint, resumed, cancel } = self;
+        let Self { network, data, validation, config, patience, checkpoint, fingerprint, resumed, cancel } = self;
         let clock = Instant::now();
         let (mut trainer, mut epochs) = match resumed {
             Some((state, epochs)) => (Trainer::resume(network, data, config.clone(), state)?, epochs),
             None => (Trainer::new(network, data, config.clone())?, Vec::new()),
         };
+        trainer.set_data(fingerprint);
         let before = epochs.last().map_or(0.0, |row: &EpochRow| row.row.seconds);
-        let best_path = checkpoint.as_ref().map(|path| path.with_extension("best"));
+        let best_path = checkpoint.as_deref().map(best_path);
         let mut best: Option<(f64, usize, TrainState)> = None;
         if let (Some(path), true) = (&best_path, validation.is_some())
             && let Some((nll, at)) = least(&epochs)
@@ -105,7 +110,12 @@ impl Job<'_> {
             best = Some((nll, at, TrainState::load(path, network, &config)?));
         }
         let mut stopped = Stopped::Done;
+        let mut saved = Instant::now();
         'epochs: while trainer.epochs_done() < config.epochs {
+            // Asked before an epoch, so that a run resumed from its last checkpoint ends there too.
+            if gave_up(best.as_ref(), trainer.epochs_done(), patience) {
+                break;
+            }
             loop {
                 if cancel.is_cancelled() {
                     stopped = Stopped::Interrupted;
@@ -115,6 +125,10 @@ impl Job<'_> {
                 watch.step(trainer.state().iteration());
                 if left == 0 {
                     break;
+                }
+                if let Some(path) = checkpoint.as_ref().filter(|_| saved.elapsed() >= CHECKPOINT_INTERVAL) {
+                    trainer.state().save(path, network, &config)?;
+                    saved = Instant::now();
                 }
             }
             let epoch = trainer.finish_epoch();
@@ -126,39 +140,46 @@ impl Job<'_> {
             let row = line(&epoch, &config, seconds, validation_nll);
             watch.epoch(&row)?;
             epochs.push(row);
-            if let Some(path) = &checkpoint {
-                trainer.state().save(path, network, &config)?;
-            }
-            if let Some(nll) = validation_nll {
-                if best.as_ref().is_none_or(|best| nll < best.0) {
-                    best = Some((nll, epoch.epoch, trainer.state().clone()));
-                    if let Some(path) = &best_path {
-                        trainer.state().save(path, network, &config)?;
-                    }
-                } else if best.as_ref().is_some_and(|best| epoch.epoch - best.1 >= patience) {
-                    stopped = Stopped::Early;
-                    break;
+            if let Some(nll) = validation_nll
+                && best.as_ref().is_none_or(|best| nll < best.0)
+            {
+                best = Some((nll, epoch.epoch, trainer.state().clone()));
+                // Before the checkpoint: a run killed in between repeats this epoch, and finds it the best again.
+                if let Some(path) = &best_path {
+                    trainer.state().save(path, network, &config)?;
                 }
             }
+            if let Some(path) = &checkpoint {
+                trainer.state().save(path, network, &config)?;
+                saved = Instant::now();
+            }
+        }
+        if stopped == Stopped::Done && gave_up(best.as_ref(), trainer.epochs_done(), patience) {
+            stopped = Stopped::Early;
         }
         let iterations = trainer.state().iteration();
         if stopped == Stopped::Interrupted {
             if let Some(path) = &checkpoint {
                 trainer.state().save(path, network, &config)?;
             }
-        } else {
-            if let Some((_, _, state)) = best {
-                // Free the memory of the old state first.
-                drop(trainer);
-                trainer = Trainer::resume(network, data, config, state)?;
-            }
-            for path in [checkpoint, best_path].into_iter().flatten() {
-                let _ = std::fs::remove_file(path);
-            }
+        } else if let Some((_, _, state)) = best {
+            // Free the memory of the old state first.
+            drop(trainer);
+            trainer = Trainer::resume(network, data, config, state)?;
         }
         let seconds = before + clock.elapsed().as_secs_f64();
         Ok(Trained { mixture: trainer.into_mixture()?, epochs, iterations, seconds, stopped })
     }
+}
+
+/// Where the best state is saved, beside the checkpoint at `path`.
+pub fn best_path(path: &Path) -> PathBuf {
+    path.with_extension("best")
+}
+
+/// Whether the validation loss has not improved for `patience` epochs.
+fn gave_up(best: Option<&(f64, usize, TrainState)>, epochs: usize, patience: usize) -> bool {
+    best.is_some_and(|best| epochs - best.1 >= patience.max(1))
 }
 
 /// The smallest validation loss, and its epoch.

@@ -1,5 +1,6 @@
 //! The pictures of a report: their names, captions and layout, on the page and in files.
 
+mod checks;
 mod density;
 mod elbo;
 pub mod formation;
@@ -17,7 +18,7 @@ use super::{Draws, Report};
 use interest::Ranked;
 
 /// The names of all possible pictures.
-pub const NAMES: [&str; 7] = ["elbo", "weights", "marginals", "pairs", "calibration", "roc", "residuals"];
+pub const NAMES: [&str; 8] = ["elbo", "weights", "marginals", "pairs", "checks", "calibration", "roc", "residuals"];
 /// Most marginals shown.
 const MOST_MARGINALS: usize = 12;
 /// Width that fits on a phone without shrinking.
@@ -62,7 +63,7 @@ pub fn all(report: &Report, trace: &[TraceRow], draws: &Draws) -> Vec<Picture> {
     let ranked = Ranked::new(draws);
     let weights = weights(report);
     let elbo = elbo(report, trace, if weights.is_some() { 620.0 } else { 1000.0 });
-    let all = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked)];
+    let all = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked), checks(report)];
     all.into_iter().flatten().chain(predictions(report)).collect()
 }
 
@@ -113,6 +114,19 @@ fn pairs(report: &Report, ranked: &Ranked) -> Option<Picture> {
         heading: "Pairs",
         caption: "Draws below the diagonal; above it the regions that hold 50% (thick) and 90% (thin) of them.".into(),
         layout: FigureLayout::Whole { wide: draw(900.0)?, narrow: draw(NARROW)? },
+    })
+}
+
+fn checks(report: &Report) -> Option<Picture> {
+    let panels: Vec<Scene> = report.model_checks.iter().filter_map(checks::draw).collect();
+    (!panels.is_empty()).then(|| Picture {
+        name: "checks",
+        heading: "Does the model fit the data?",
+        caption:
+            "Bars: each statistic in data sets drawn from the fitted model. Line: its value in the data. A line far \
+                  from the bars is a feature of the data that the model does not reproduce."
+                .into(),
+        layout: FigureLayout::Multiples(panels),
     })
 }
 

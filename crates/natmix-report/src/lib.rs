@@ -65,18 +65,27 @@ pub struct Report {
     /// Scores on the test data.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub test: Option<Scores>,
+    /// Scores on the validation rows of a network.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub validation: Option<Scores>,
     /// How well out-of-distribution rows are detected.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ood: Option<Ood>,
     /// Leave-one-out cross-validation by importance sampling.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loo: Option<Loo>,
+    /// Statistics of the data and of data drawn from the fitted model, for regressions.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub model_checks: Vec<ModelCheck>,
+    /// Remarks on the model and its data, each with a remedy. They are not about the fit and do not change the verdict.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub model_notes: Vec<String>,
 }
 
 /// Whether to trust the fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerdictSummary {
-    /// Whether to trust it; `None` if nothing was measured.
+    /// Whether to trust it; `None` if nothing was measured that could tell.
     pub trusted: Option<bool>,
     /// One sentence: what was fitted, how many modes it has, and whether to trust it.
     pub sentence: String,
@@ -195,6 +204,9 @@ pub struct StopSummary {
 pub struct Scores {
     /// Rows.
     pub rows: usize,
+    /// Weight draws per component that the predictions average over (networks).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub draws: Option<usize>,
     /// Mean negative log predictive density.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub nll: Option<f64>,
@@ -207,6 +219,16 @@ pub struct Scores {
     /// Expected calibration error, 15 bins.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ece: Option<f64>,
+    /// Mean probability of the likeliest class (networks): above the accuracy, predictions are overconfident.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub confidence: Option<f64>,
+    /// The largest such error that chance explains: three standard deviations of the sampling of this many rows, and the
+    /// error of the finite number of draws (networks).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ece_limit: Option<f64>,
+    /// Share of rows inside the predicted 90% interval (networks that predict numbers).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub coverage: Option<f64>,
     /// Area under the ROC curve.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub auroc: Option<f64>,
@@ -261,6 +283,43 @@ pub struct Loo {
     /// The largest k-hat of a row.
     #[serde(with = "nullable")]
     pub max_k_hat: f64,
+    /// The rows that are too influential, at most 20, those with the largest k-hat first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub influential: Vec<InfluentialRow>,
+}
+
+/// A row with much influence on the fit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InfluentialRow {
+    /// Its number; the first row of the table is 1.
+    pub row: usize,
+    /// Its k-hat.
+    pub k_hat: f64,
+}
+
+/// One statistic of the data, and of data sets drawn from the fitted model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelCheck {
+    /// Its name.
+    pub statistic: String,
+    /// Its value for the data.
+    #[serde(with = "nullable")]
+    pub observed: f64,
+    /// Mean over the drawn data sets.
+    #[serde(with = "nullable")]
+    pub mean: f64,
+    /// Their 5% quantile.
+    #[serde(with = "nullable")]
+    pub q05: f64,
+    /// Their 95% quantile.
+    #[serde(with = "nullable")]
+    pub q95: f64,
+    /// Share of them with a larger value: near 0 or 1 the model does not reproduce the statistic.
+    pub p: f64,
+    /// Smallest and largest value.
+    pub range: (f64, f64),
+    /// Share of the drawn data sets in each of equal parts of that range.
+    pub bars: Vec<f64>,
 }
 
 /// Draws on the user's own scale, for marginals and pair plots.

@@ -72,6 +72,8 @@ fn html(report: &Report, pictures: &[Picture], formation: Option<&Formation>) ->
         row(&["marginals"]),
         row(&["pairs"]),
         tables::parameters(&report.parameters),
+        model_notes(report),
+        row(&["checks"]),
         predictions(&find, report),
         tables::settings(report),
     ]
@@ -141,7 +143,7 @@ fn verdict(report: &Report) -> String {
         Some(false) => ("bad", "Do not trust this fit", "M7 7l10 10M17 7L7 17"),
         Some(true) if verdict.reasons.is_empty() => ("good", "You can trust this fit", "M6 12.5l4 4 8-9"),
         Some(true) => ("care", "Use this fit with care", "M12 6v7M12 17v.2"),
-        None => ("care", "Whether to trust this fit was not measured", "M12 6v7M12 17v.2"),
+        None => ("care", "Not judged", "M12 6v7M12 17v.2"),
     };
     let list = |class: &str, heading: &str, lines: &[String]| {
         if lines.is_empty() {
@@ -157,6 +159,18 @@ fn verdict(report: &Report) -> String {
         prose(&verdict.sentence),
         list("reasons", "Reasons for caution, and what to try", &verdict.reasons),
         list("notes", "Notes", &verdict.notes)
+    )
+}
+
+/// Remarks on the model, apart from the verdict.
+fn model_notes(report: &Report) -> String {
+    if report.model_notes.is_empty() {
+        return String::new();
+    }
+    let items: String = report.model_notes.iter().map(|note| format!("<li>{}</li>", prose(note))).collect();
+    format!(
+        "<section id=\"model\" class=\"card\"><h2>Notes on the model</h2><ul class=\"notes\">{items}</ul>\
+         <p class=\"aside\">They are about the model and the data, not about the fit, and do not change the verdict.</p></section>\n"
     )
 }
 

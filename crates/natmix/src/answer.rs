@@ -5,6 +5,7 @@ pub mod delivered;
 pub mod diagnose;
 pub mod level;
 pub mod psis;
+pub mod tails;
 pub mod verdict;
 
 pub use diagnose::diagnose;

@@ -187,6 +187,10 @@ impl<D: Density> Target for AutoDiff<D> {
         Ok(())
     }
 
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         &[(Curvature::Exact, CurvatureShape::Diag), (Curvature::Exact, CurvatureShape::Full)]
     }

@@ -31,6 +31,7 @@ pub use parts::{Parts, Source};
 
 use crate::automatic::Tuning;
 use crate::error::Error;
+use crate::evaluate::check_threads;
 use crate::family::CovarianceKind;
 use crate::method::Method;
 use crate::rule::Rule;
@@ -62,6 +63,8 @@ pub struct Config {
     pub init_mean: Vec<f64>,
     /// Spread of the start: one number for all coordinates, or one for each.
     pub init_sd: Vec<f64>,
+    /// Whether the gradient is [checked](crate::check) before a fit, where it is not known to be right.
+    pub check: bool,
     /// Fresh draws for the final diagnostics; zero leaves them out.
     pub diagnostic_draws: usize,
     /// Seed of all randomness.
@@ -137,6 +140,7 @@ impl Default for Config {
             max_seconds: None,
             init_mean: vec![0.0],
             init_sd: vec![1.0],
+            check: true,
             diagnostic_draws: 4_000,
             seed: DEFAULT_SEED,
             threads: 0,
@@ -226,6 +230,7 @@ impl Config {
         at_least_one("max_iterations", self.max_iterations)?;
         at_least_one("max_evals", self.max_evals.unwrap_or(1))?;
         at_most("diagnostic_draws", self.diagnostic_draws)?;
+        check_threads(self.threads)?;
         if self.init_mean.is_empty() || self.init_mean.iter().any(|x| !x.is_finite()) {
             return fail("init_mean", "must be finite numbers".into());
         }

@@ -1,5 +1,6 @@
 //! The errors of the engine; their messages say what to try.
 
+use crate::check::{GradientFault, RATIO_DIGITS, short};
 use crate::target::TargetError;
 
 /// Errors of the engine.
@@ -38,6 +39,22 @@ pub enum Error {
     /// The target reported an error of its own.
     #[error("the target failed: {0}")]
     Target(#[from] TargetError),
+    /// The gradient is not that of the density.
+    #[error(
+        "the gradient is not that of log p: along `{coordinate}` it is {}, but differences of log p give {} (ratio {}); \
+         {fault} (correct it, or set `check` to false if it is meant to be so)",
+        short(*gradient, 4), short(*difference, 4), short(gradient / difference, RATIO_DIGITS)
+    )]
+    WrongGradient {
+        /// Name of the coordinate in which it is worst.
+        coordinate: String,
+        /// What the gradient says there.
+        gradient: f64,
+        /// What differences of log p say.
+        difference: f64,
+        /// What is wrong with it, as far as that is recognised.
+        fault: GradientFault,
+    },
     /// The density could not be evaluated at any point that the method tried.
     #[error(
         "log p was not finite at any of {points} points in {iterations} iterations in a row \

@@ -29,7 +29,7 @@ mod chunk;
 mod threads;
 mod whole;
 
-pub use threads::Threads;
+pub use threads::{Threads, check_threads, with_threads};
 pub use whole::WholeBatches;
 
 use crate::error::Error;

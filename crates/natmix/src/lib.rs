@@ -50,6 +50,7 @@
 //! | [`evaluate`] | from points to values of the target |
 //! | [`strategy`] | the composed methods, and the automatic mixture |
 //! | [`method`], [`config`] | the named methods and every setting |
+//! | [`check`] | the gradient, compared with differences of log p before a fit |
 //! | [`run`], with [`observe`], [`checkpoint`] and [`stop`] | the run loop, observers, checkpoints, reasons to stop |
 //! | [`answer`], with [`diagnose`](mod@diagnose) and [`psis`] | how far a result can be trusted |
 //! | [`save`] | files |
@@ -58,6 +59,7 @@
 
 pub mod answer;
 pub mod autodiff;
+pub mod check;
 pub mod config;
 pub mod draws;
 pub mod error;

@@ -28,6 +28,10 @@ pub(crate) enum Purpose {
     Check = 8,
     /// Where the children of a split component lie.
     Split = 9,
+    /// Draws and directions of the gradient check before a fit.
+    GradientCheck = 10,
+    /// Points far out, at which the tails of a density are examined.
+    Tails = 11,
 }
 
 /// One stream of random numbers.

@@ -20,17 +20,22 @@ pub use checkpoint::State;
 pub use conclusion::Fitted;
 pub use stop::Stop;
 
+use crate::answer::tails::{self, FitFacts};
+use crate::check;
 use crate::config::Config;
 use crate::error::Error;
 use crate::evaluate::{self, Limits};
 use crate::family::Mixture;
 use crate::strategy::{Strategy, kind_of};
-use crate::target::Target;
+use crate::target::{Target, coordinate_names};
 use crate::workspace::ScratchPool;
 use checkpoint::Counts;
 use conclusion::conclude;
 use driver::Driver;
 use observe::Observer;
+
+/// Budget, in multiples of what a check of the gradient costs, below which there is none.
+const SMALL_BUDGET: u64 = 20;
 
 /// A fit before it runs: target, settings, start and observers.
 pub struct Fit<'a> {
@@ -86,6 +91,7 @@ impl<'a> Fit<'a> {
         if dim == 0 {
             return Err(Error::InvalidInput("the target has dimension 0, expected at least 1".into()));
         }
+        let check = !matches!(start, Start::State(_)) && wants_check(target, &config);
         let (strategy, counts) = match start {
             Start::Settings => (kind.begin(dim, None)?, Counts::default()),
             Start::Mixture(mixture) => (kind.begin(dim, Some(mixture))?, Counts::default()),
@@ -95,13 +101,11 @@ impl<'a> Fit<'a> {
             }
         };
         drop(kind);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(config.threads)
-            .build()
-            .map_err(|error| Error::Threads { threads: config.threads, problem: error.to_string() })?;
-        let threads = pool.current_num_threads();
         // Entered only once: entering a pool costs more than a small iteration.
-        pool.install(|| hosted(target, move || run_in_pool(target, config, (strategy, counts), threads, observers)))
+        evaluate::with_threads(config.threads, || {
+            let threads = rayon::current_num_threads();
+            hosted(target, move || run_in_pool(target, config, (strategy, counts), check, threads, observers))
+        })?
     }
 }
 
@@ -115,13 +119,24 @@ fn hosted(target: &dyn Target, fit: impl FnOnce() -> Result<Fitted, Error> + Sen
 fn run_in_pool(
     target: &dyn Target,
     config: Config,
-    (strategy, counts): (Box<dyn Strategy>, Counts),
+    (strategy, mut counts): (Box<dyn Strategy>, Counts),
+    check: bool,
     threads: usize,
     mut observers: Vec<&mut dyn Observer>,
 ) -> Result<Fitted, Error> {
     let scratch = ScratchPool::new(threads);
     let max_evals = kind_of(&config).budget().unwrap_or(u64::MAX);
     let mut evaluator = evaluate::of_target(target, &scratch, Limits { spent: counts.spent, max_evals });
+    // Not worth a share of a very small budget.
+    let remark = if check && evaluator.affords(SMALL_BUDGET * check::EVALUATIONS) {
+        let names = || coordinate_names(target);
+        let remark = check::check_gradient(&mut *evaluator, strategy.mixture(), &names, config.seed)?;
+        counts.spent = evaluator.spent();
+        remark
+    } else {
+        None
+    };
+    let start_sd = check::typical_sd(strategy.mixture());
     let driver = Driver {
         strategy,
         evaluator: &mut *evaluator,
@@ -131,5 +146,25 @@ fn run_in_pool(
         counts,
     };
     let ended = driver.run()?;
-    conclude(ended, config, target, &mut *evaluator, &scratch)
+    let mut fitted = conclude(ended, config, target, &mut *evaluator, &scratch)?;
+    if let Some(diagnostics) = &mut fitted.diagnostics {
+        diagnostics.verdict.notes.extend(remark);
+        let facts =
+            FitFacts { has_gradient: target.has_gradient(), converged: fitted.stop.converged, start_sd: &start_sd };
+        match tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed) {
+            Ok(tails) => {
+                diagnostics.verdict.reasons.splice(0..0, tails.reasons(&coordinate_names(target)));
+                diagnostics.verdict.trusted &= diagnostics.verdict.reasons.is_empty();
+            }
+            // The fit stands, as above.
+            Err(error) => (fitted.diagnostics, fitted.diagnostics_error) = (None, Some(error)),
+        }
+    }
+    Ok(fitted)
+}
+
+/// Whether there is a gradient that should be checked: one that the method uses, on all rows, not known to be right.
+fn wants_check(target: &dyn Target, config: &Config) -> bool {
+    let used = config.parts().is_none_or(|parts| parts.estimator.needs_gradient() && parts.minibatch.is_none());
+    config.check && used && target.has_gradient() && !target.gradient_is_tested()
 }

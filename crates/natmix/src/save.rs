@@ -25,6 +25,7 @@
 //! ```
 
 pub mod bundle;
+pub mod checksum;
 pub(crate) mod parts;
 
 use crate::answer::delivered::DeliveredDraws;

@@ -216,6 +216,11 @@ pub trait Target: Sync {
         false
     }
 
+    /// Whether the gradient is known to be right, so that it need not be [checked](crate::check) before a fit.
+    fn gradient_is_tested(&self) -> bool {
+        false
+    }
+
     /// Number of data rows, where minibatches make sense.
     fn num_rows(&self) -> Option<usize> {
         None
@@ -246,6 +251,12 @@ pub trait Target: Sync {
     }
 }
 
+/// A name for each coordinate: the parameters' own, unless there are more or fewer of them.
+pub(crate) fn coordinate_names(target: &dyn Target) -> Vec<String> {
+    let names = target.parameter_names();
+    if names.len() == target.dim() { names } else { (0..target.dim()).map(|i| format!("z{i}")).collect() }
+}
+
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
         impl<T: Target + ?Sized> Target for $pointer {
@@ -263,6 +274,9 @@ macro_rules! forward {
             }
             fn is_log_concave(&self) -> bool {
                 (**self).is_log_concave()
+            }
+            fn gradient_is_tested(&self) -> bool {
+                (**self).gradient_is_tested()
             }
             fn num_rows(&self) -> Option<usize> {
                 (**self).num_rows()

@@ -230,7 +230,7 @@ fn phase(bytes: &[u8]) -> Phase {
 #[test]
 fn a_resumed_run_has_the_bits_of_an_unbroken_one() {
     let target = heavy_tails();
-    let config = Config { diagnostic_draws: 500, ..config(5.0, 12_000, 4) };
+    let config = Config { diagnostic_draws: 500, ..config(5.0, 40_000, 4) };
     let mut kept = Keep::default();
     let unbroken = Fit::new(&target, config.clone()).observe(&mut kept).run().unwrap();
     let phases: Vec<_> = kept.0.iter().map(|bytes| phase(bytes)).collect();

@@ -12,6 +12,7 @@ use natmix::{Config, Error, Fit, Fitted, Method, Parts, Scratch};
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// Linear regression with unit noise and a standard normal prior.
 struct UnitRegression {
@@ -114,11 +115,13 @@ fn numbers(fitted: &Fitted) -> BTreeMap<String, Vec<u8>> {
     let checkpoint = Checkpoint { state: fitted.state.clone(), config: fitted.config.clone() };
     let bytes = checkpoint.to_bytes().unwrap();
     let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
-    let document = header.metadata().as_ref().unwrap()["natmix"].clone();
+    let mut document: serde_json::Value = serde_json::from_str(&header.metadata().as_ref().unwrap()["natmix"]).unwrap();
+    // It covers the clock too.
+    assert!(document.as_object_mut().unwrap().remove("checksum").is_some());
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     let mut numbers: BTreeMap<_, _> =
         tensors.iter().map(|(name, tensor)| (name.to_owned(), tensor.data().to_vec())).collect();
-    numbers.insert("document".into(), document.into_bytes());
+    numbers.insert("document".into(), document.to_string().into_bytes());
     assert!(numbers.remove("seconds").is_some());
     numbers
 }
@@ -281,7 +284,7 @@ fn a_long_history_ends_at_the_same_iteration() {
 }
 
 #[test]
-fn damaged_checkpoints_are_refused_or_valid() {
+fn damaged_checkpoints_are_refused() {
     let modes = three_modes();
     let fitted = Fit::new(&modes, short(Method::Bbvi).with_components(3)).run().unwrap();
     let bytes = Checkpoint { state: fitted.state, config: fitted.config }.to_bytes().unwrap();
@@ -292,11 +295,56 @@ fn damaged_checkpoints_are_refused_or_valid() {
         for mask in [1, 0x80, 0xff] {
             let mut damaged = bytes.clone();
             damaged[at] ^= mask;
-            match read_checkpoint_bytes(&damaged) {
-                Ok(checkpoint) => assert!(checkpoint.to_bytes().is_ok(), "{at}"),
-                Err(error) => assert!(matches!(error, Error::BadFile { .. }), "{at}: {error}"),
-            }
+            assert!(matches!(read_checkpoint_bytes(&damaged), Err(Error::BadFile { .. })), "{at}");
         }
+    }
+    // A checkpoint without a checksum may be valid after all.
+    let bytes = unsealed(bytes);
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        match read_checkpoint_bytes(&damaged) {
+            Ok(checkpoint) => assert!(checkpoint.to_bytes().is_ok(), "{at}"),
+            Err(error) => assert!(matches!(error, Error::BadFile { .. }), "{at}: {error}"),
+        }
+    }
+}
+
+/// The same file without a checksum, which would notice every change first.
+fn unsealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let name = br#"\"checksum\":"#;
+    let at = bytes.windows(name.len()).position(|part| part == name).unwrap() + name.len();
+    bytes[at..at + 20].copy_from_slice(b"null                ");
+    bytes
+}
+
+#[test]
+fn checkpoints_by_the_clock_and_with_a_fingerprint() {
+    let modes = three_modes();
+    let folder = Folder::new("resume-clock");
+    let config = Config { max_iterations: 7, ..short(Method::ComponentDraws) };
+    for (interval, expected) in [(Duration::ZERO, Some(7)), (Duration::from_secs(1000), None)] {
+        let path = folder.file(&format!("{}", interval.as_secs()));
+        let mut observer =
+            Checkpointer::new(&path, 100).and_after(interval).with_data(Some("0123456789abcdef".to_owned()));
+        Fit::new(&modes, config.clone()).observe(&mut observer).run().unwrap();
+        let state = path.exists().then(|| Checkpoint::load(&path).unwrap().state);
+        assert_eq!(state.as_ref().map(|state| state.iteration()), expected);
+        assert!(state.is_none_or(|state| state.data() == Some("0123456789abcdef")));
+    }
+}
+
+/// A run that was killed between its last iteration and its results resumes from its final state.
+#[test]
+fn a_finished_run_resumes_to_the_same_end() {
+    let modes = three_modes();
+    for config in [Config::default(), Config::new(Method::ComponentDraws).with_components(3), short(Method::Ngvi)] {
+        let unbroken = Fit::new(&modes, config.clone()).run().unwrap();
+        let bytes = Checkpoint { state: unbroken.state.clone(), config }.to_bytes().unwrap();
+        let Checkpoint { state, config } = read_checkpoint_bytes(&bytes).unwrap();
+        let name = config.method().name();
+        let resumed = Fit::new(&modes, config).resume(state).run().unwrap();
+        assert_same(&resumed, &unbroken, name);
     }
 }
 
@@ -304,7 +352,7 @@ fn damaged_checkpoints_are_refused_or_valid() {
 fn impossible_histories_and_counters_are_refused() {
     let modes = three_modes();
     let fitted = Fit::new(&modes, short(Method::ComponentDraws)).run().unwrap();
-    let bytes = Checkpoint { state: fitted.state, config: fitted.config }.to_bytes().unwrap();
+    let bytes = unsealed(Checkpoint { state: fitted.state, config: fitted.config }.to_bytes().unwrap());
     for (from, to, message) in [
         ("\\\"filled\\\":0,", "\\\"filled\\\":9,", "history"),
         ("\\\"width\\\":1", "\\\"width\\\":3", "history"),

@@ -2,13 +2,14 @@
 
 use crate::problem::name_of;
 use crate::settings::Settings;
-use crate::settings::network::OutcomeLikelihood;
+use crate::settings::network::{HeldOut, OutcomeLikelihood};
 use natmix::Error;
 use natmix_models::idx::{ImageFolder, ImageSet};
 use natmix_models::study::StudyError;
 use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Table};
 use natmix_nets::{Examples, Network, NetworkLikelihood};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Hidden layers by default.
@@ -60,6 +61,8 @@ pub struct NetworkData {
     pub train: Examples,
     /// Rows to test with.
     pub test: Option<Examples>,
+    /// Validation rows, unless they are a share of the rows to train on.
+    pub validation: Option<Examples>,
     /// Out-of-distribution rows.
     pub ood: Option<Examples>,
     /// Names of the features.
@@ -82,6 +85,7 @@ impl NetworkData {
         let table = Table::read(path, settings.categorical())?;
         let mut data = Self::of_table(table, settings, Some(&name_of(path)))?;
         data.test = settings.fit.test.as_deref().map(|path| data.input.read(path, true)).transpose()?;
+        data.validation = data.input.validation(settings)?;
         data.ood = settings.network.ood.as_deref().map(|path| data.input.read(path, false)).transpose()?;
         data.checked()
     }
@@ -121,9 +125,10 @@ impl NetworkData {
             (None, None) => None,
         };
         let ood = settings.network.ood.as_deref().map(|path| input.read(path, false)).transpose()?;
+        let validation = input.validation(settings)?;
         let names = (0..size).map(|i| format!("p{}_{}", i / folder.train.width, i % folder.train.width)).collect();
         let summary = format!("images in {}, {} to train on", name_of(path), train.rows());
-        Self { network, input, train, test, ood, names, summary, warnings: Vec::new() }.checked()
+        Self { network, input, train, test, validation, ood, names, summary, warnings: Vec::new() }.checked()
     }
 
     /// From a table that is in memory; `file` is where it came from.
@@ -163,12 +168,33 @@ impl NetworkData {
             train: Examples::new(without_intercept(&x, dim), dim - 1, y.iter().map(|y| *y as f32).collect())?,
             input,
             test: None,
+            validation: None,
             ood: None,
             names: names[1..].to_vec(),
             summary: format!("`{outcome}`{file}, {rows} rows"),
             warnings,
         }
         .checked()
+    }
+
+    /// Adds rows to test with and validation rows, from tables in memory with the columns of the training table.
+    pub fn hold_out(mut self, test: Option<Table>, validation: Option<Table>) -> Result<Self, StudyError> {
+        let encode = |table: Table| self.input.encode(table, true);
+        (self.test, self.validation) = (test.map(encode).transpose()?, validation.map(encode).transpose()?);
+        self.checked()
+    }
+
+    /// The rows to train on and the validation rows, if there are any.
+    #[allow(clippy::type_complexity)]
+    pub fn parts(&self, settings: &Settings) -> Result<(Cow<'_, Examples>, Option<Cow<'_, Examples>>), Error> {
+        match (&self.validation, &settings.network.validation) {
+            (Some(rows), _) => Ok((Cow::Borrowed(&self.train), Some(Cow::Borrowed(rows)))),
+            (None, Some(HeldOut::Share(share))) => {
+                let (rest, apart) = self.train.split(*share, settings.seed())?;
+                Ok((Cow::Owned(rest), Some(Cow::Owned(apart))))
+            }
+            (None, _) => Ok((Cow::Borrowed(&self.train), None)),
+        }
     }
 
     /// One line about the network and its data.
@@ -181,6 +207,9 @@ impl NetworkData {
         self.train.check(&self.network).map_err(|error| misfit("the data to train on", error))?;
         if let Some(test) = &self.test {
             test.check(&self.network).map_err(|error| misfit("the data to test with", error))?;
+        }
+        if let Some(validation) = &self.validation {
+            validation.check(&self.network).map_err(|error| misfit("the validation rows", error))?;
         }
         Ok(self)
     }
@@ -205,11 +234,19 @@ impl NetworkInput {
         }
     }
 
-    /// Encodes rows of a table in memory for prediction.
-    pub fn encode(&self, table: Table) -> Result<Examples, StudyError> {
+    /// Encodes rows of a table in memory. Unless `outcome` is set they need no outcomes, and zeros stand in for them.
+    pub fn encode(&self, table: Table, outcome: bool) -> Result<Examples, StudyError> {
         match self {
             NetworkInput::Images { .. } => refuse("the network was trained on images, not on a table"),
-            NetworkInput::Table { encoding } => Ok(examples(encoding.encode(table)?, false)?),
+            NetworkInput::Table { encoding } => Ok(examples(encoding.encode(table)?, outcome)?),
+        }
+    }
+
+    /// The validation rows, if they are in a file.
+    fn validation(&self, settings: &Settings) -> Result<Option<Examples>, StudyError> {
+        match &settings.network.validation {
+            Some(HeldOut::File(path)) => Ok(Some(self.read(path, true)?)),
+            _ => Ok(None),
         }
     }
 

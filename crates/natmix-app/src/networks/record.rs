@@ -2,18 +2,19 @@
 
 use super::data::NetworkData;
 use super::score;
+use super::verdict::verdict;
 use crate::Error;
 use crate::finished::{Finished, ReportParts, components};
 use crate::problem::Problem;
 use crate::record::FitRecord;
 use crate::saved::SavedPosterior;
 use crate::settings::Settings;
+use crate::settings::network::FEWEST_SCORE_DRAWS;
 use crate::summary;
-use natmix::answer::level::Level;
 use natmix::family::Mixture;
 use natmix_nets::predict::Averaging;
-use natmix_nets::{Network, NetworkLikelihood};
-use natmix_report::{Draws, ModelSummary, Parameter, Report, VerdictSummary};
+use natmix_nets::{Examples, Network, NetworkLikelihood};
+use natmix_report::{Draws, ModelSummary, Parameter, Report};
 
 /// Most weights that are reported by name.
 const MOST_NAMED: usize = 1_000;
@@ -21,8 +22,8 @@ const MOST_NAMED: usize = 1_000;
 const MOST_NAMES_KEPT: usize = 100_000;
 /// Most numbers in `draws.zarr` when there are too many weights to name.
 const MOST_DRAWN: usize = 1_000_000;
-/// Draws per component for scores on the training rows.
-const TRAIN_DRAWS: usize = 10;
+/// Fewest draws per component for scores on the training rows.
+const FEWEST_TRAIN_DRAWS: usize = 10;
 
 /// Builds the record: the report with scores, draws, and what predictions need.
 pub(crate) fn record(
@@ -32,35 +33,48 @@ pub(crate) fn record(
     settings: &Settings,
 ) -> Result<FitRecord, Error> {
     let (network, input, q) = (&data.network, &data.input, &found.mixture);
-    let averaging = |each: usize| match found.points {
+    let averaging = |rows: usize, fewest: usize| match found.points {
         true => Averaging::Means,
-        false => Averaging::Draws { each, seed: settings.seed() },
+        false => {
+            let each = settings.network.score_draws(network, rows, fewest);
+            Averaging::Draws { each, seed: settings.seed() }
+        }
     };
-    let draws = settings.network.score_draws();
-    let (train, _) = score::score(network, input, q, &data.train, averaging(draws.min(TRAIN_DRAWS)))?;
-    let test = data.test.as_ref().map(|rows| score::score(network, input, q, rows, averaging(draws))).transpose()?;
+    let scored = |rows: &Examples, fewest: usize| score::score(network, input, q, rows, averaging(rows.rows(), fewest));
+    let (rows, validation) = data.parts(settings)?;
+    let (train, _) = scored(&rows, FEWEST_TRAIN_DRAWS)?;
+    let test = data.test.as_ref().map(|rows| scored(rows, FEWEST_SCORE_DRAWS)).transpose()?;
+    let validation = validation.map(|rows| scored(&rows, FEWEST_SCORE_DRAWS)).transpose()?;
     let ood = match (&data.ood, &test) {
-        (Some(rows), Some((_, test))) => score::ood(network, q, test, rows, averaging(draws))?,
+        (Some(rows), Some((_, test))) => {
+            score::ood(network, q, test, rows, averaging(rows.rows(), FEWEST_SCORE_DRAWS))?
+        }
         (Some(_), None) => return Err(Error::setting("ood", "needs test rows to compare with (`test`)")),
         (None, _) => None,
     };
     let named = network.weights() <= MOST_NAMED;
     let names = network.weight_names(&data.names);
     let sampled = draw_weights(network, q, named, &names, settings.seed());
+    let (test, validation) = (test.map(|(scores, _)| scores), validation.map(|(scores, _)| scores));
+    let held_out = match (&test, &validation) {
+        (Some(test), _) => Some(("test", test)),
+        (None, Some(validation)) => Some(("validation", validation)),
+        (None, None) => None,
+    };
     let report = found.report(ReportParts {
-        verdict: verdict(data, &found),
+        verdict: verdict(data, &found, held_out),
         modes: q.len(),
         components: components(q, named),
         parameters: if named { summary::parameters(&sampled, None) } else { noise(&sampled, network.likelihood()) },
         model: ModelSummary {
             kind: problem.kind().into(),
             summary: data.describe(),
-            rows: Some(data.train.rows()),
+            rows: Some(rows.rows()),
             priors: problem.priors(),
         },
         config: ("training", settings),
     });
-    let report = Report { search: None, train: Some(train), test: test.map(|(scores, _)| scores), ood, ..report };
+    let report = Report { search: None, train: Some(train), test, validation, ood, ..report };
     let posterior = SavedPosterior {
         parameter_names: if network.weights() <= MOST_NAMES_KEPT { names } else { Vec::new() },
         settings: Some(settings.clone()),
@@ -101,32 +115,4 @@ fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], s
 fn noise(draws: &Draws, likelihood: NetworkLikelihood) -> Vec<Parameter> {
     let all = if likelihood == NetworkLikelihood::Gaussian { summary::parameters(draws, None) } else { Vec::new() };
     all.into_iter().rev().take(1).collect()
-}
-
-fn verdict(data: &NetworkData, found: &Finished) -> VerdictSummary {
-    let (what, q) = (data.describe(), &found.mixture);
-    if let Some(diagnostics) = &found.diagnostics {
-        let mut verdict = summary::verdict(&what, q.len(), q.len(), diagnostics);
-        if diagnostics.level == Level::Weighted {
-            // Predictions average over draws of the mixture itself.
-            verdict.trusted = Some(false);
-            verdict.reasons.push(
-                "the mixture's own draws, which a network predicts with, are not accurate enough: try more components"
-                    .into(),
-            );
-        }
-        return verdict;
-    }
-    let parts = match (found.points, q.len()) {
-        (true, 1) => "one plain network".to_owned(),
-        (true, n) => format!("an ensemble of {n} plain networks"),
-        (false, 1) => "one Gaussian over its weights".to_owned(),
-        (false, k) => format!("a mixture of {k} Gaussians over its weights"),
-    };
-    let sentence = if found.interrupted() {
-        format!("Training of {what} was interrupted; the state reached is {parts}.")
-    } else {
-        format!("Trained {what}: {parts}. Use it for predictions, and judge them by the test scores.")
-    };
-    VerdictSummary { trusted: Some(true), sentence, reasons: Vec::new(), notes: found.notes.clone() }
 }

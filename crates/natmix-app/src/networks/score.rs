@@ -5,7 +5,7 @@ use natmix::Error;
 use natmix::family::Mixture;
 use natmix_models::Predictions;
 use natmix_models::scores::{
-    auroc, brier, brier_of_classes, calibration, confidences, ece, fpr_at, residuals, rmse, roc,
+    auroc, brier, brier_of_classes, calibration, confidences, ece, ece_by_chance, fpr_at, residuals, rmse, roc,
 };
 use natmix_nets::predict::{Averaging, NetworkPredictions, predict};
 use natmix_nets::{Examples, Network};
@@ -24,7 +24,11 @@ pub fn score(
     let n = outcome.len() as f64;
     let density = found.log_density(rows.outcome());
     let (centre, scale) = input.outcome_scale();
-    let mut scores = Scores { rows: rows.rows(), ..Scores::default() };
+    let draws = match averaging {
+        Averaging::Draws { each, .. } => Some(each),
+        Averaging::Means => None,
+    };
+    let mut scores = Scores { rows: rows.rows(), draws, ..Scores::default() };
     scores.nll = Some(-density.iter().sum::<f64>() / n + scale.ln());
     match &found.predictions {
         Predictions::Binary { probability, .. } => {
@@ -39,6 +43,10 @@ pub fn score(
         }
         Predictions::Real { mean, .. } | Predictions::Count { mean, .. } => {
             scores.rmse = Some(scale * rmse(mean, &outcome));
+            if let Predictions::Real { q05, q95, .. } = &found.predictions {
+                let inside = outcome.iter().zip(q05.iter().zip(q95)).filter(|(y, (low, high))| low < y && y < high);
+                scores.coverage = Some(inside.count() as f64 / n);
+            }
             let shown = residuals(&found.predictions, &outcome);
             scores.residuals = shown.iter().map(|(mean, residual)| (centre + scale * mean, *residual)).collect();
         }
@@ -47,6 +55,11 @@ pub fn score(
         scores.accuracy = Some(right.iter().sum::<f64>() / n);
         let bins = calibration(&confidence, &right);
         scores.ece = Some(ece(&bins));
+        scores.confidence = Some(confidence.iter().sum::<f64>() / n);
+        // The finite number of draws moves a probability by its deviation over draws, divided by their root.
+        let drawn = draws.map_or(f64::INFINITY, |each| (each * q.len()) as f64);
+        let monte_carlo = found.confidence_sd.iter().sum::<f64>() / n / drawn.sqrt();
+        scores.ece_limit = Some(ece_by_chance(&bins) + monte_carlo);
         if scores.calibration.is_empty() {
             scores.calibration = bins.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect();
         }

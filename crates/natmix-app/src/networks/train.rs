@@ -1,16 +1,21 @@
 //! Networks trained on minibatches, from settings to the result.
 
 use super::data::NetworkData;
+use super::verdict::LossTrend;
 use crate::Error;
 use crate::finished::Finished;
 use crate::settings::Settings;
+use crate::settings::network::FEWEST_SCORE_DRAWS;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
-use natmix_nets::train::{Optimiser, TrainConfig, TrainState};
+use natmix_nets::predict::Averaging;
+use natmix_nets::stack;
+use natmix_nets::train::{Optimiser, TrainConfig, TrainState, WeightStep};
 use natmix_nets::training::{EpochRow, EpochWatch, Job, Stopped, Trained};
 use natmix_nets::{Examples, measure};
 use natmix_report::{ReportedEstimate, StopSummary};
 use serde_json::json;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Draws per component for the ELBO.
@@ -22,29 +27,28 @@ pub struct Training<'a> {
     /// Its resolved settings.
     pub config: TrainConfig,
     data: &'a NetworkData,
-    /// Training and validation rows, unless all rows are trained on.
-    parts: Option<(Examples, Examples)>,
+    /// Rows to train on, and validation rows if there are any.
+    rows: Cow<'a, Examples>,
+    validation: Option<Cow<'a, Examples>>,
     patience: usize,
+    /// Draws per component for stacking.
+    score_draws: usize,
 }
 
 impl<'a> Training<'a> {
     /// Resolves the settings and holds out validation rows if requested.
     pub fn new(settings: &Settings, data: &'a NetworkData, optimiser: Optimiser) -> Result<Self, Error> {
-        settings.check_training(optimiser)?;
-        let validation = settings.network.validation;
-        let parts = validation.map(|share| data.train.split(share, settings.seed())).transpose()?;
-        let rows = parts.as_ref().map_or(&data.train, |(rows, _)| rows);
+        let (rows, validation) = data.parts(settings)?;
+        settings.check_training(optimiser, validation.is_some())?;
         let config = settings.network.train(&settings.engine, &data.network, rows.rows(), optimiser)?;
-        Ok(Self { config, data, parts, patience: settings.network.patience() })
+        let held_out = validation.as_ref().map_or(0, |rows| rows.rows());
+        let score_draws = settings.network.score_draws(&data.network, held_out, FEWEST_SCORE_DRAWS);
+        Ok(Self { config, data, rows, validation, patience: settings.network.patience(), score_draws })
     }
 
     /// The number of training steps.
     pub fn steps(&self) -> u64 {
-        (self.config.epochs * self.rows().rows().div_ceil(self.config.batch)) as u64
-    }
-
-    fn rows(&self) -> &Examples {
-        self.parts.as_ref().map_or(&self.data.train, |(rows, _)| rows)
+        (self.config.epochs * self.rows.rows().div_ceil(self.config.batch)) as u64
     }
 
     /// Reads the checkpoint of an interrupted run of this training.
@@ -52,30 +56,39 @@ impl<'a> Training<'a> {
         Ok(TrainState::load(path, &self.data.network, &self.config)?)
     }
 
-    /// Trains. The state is saved to the file `checkpoint`, if given, after each epoch.
+    /// Trains. The state is saved to the file `checkpoint`, if given, at least after each epoch, with a fingerprint of the
+    /// data.
     pub fn run(
         &self,
-        checkpoint: Option<PathBuf>,
+        checkpoint: Option<(PathBuf, Option<String>)>,
         resumed: Option<(TrainState, Vec<EpochRow>)>,
         cancel: Cancel,
         watch: &mut dyn EpochWatch,
     ) -> Result<Finished, Error> {
         let (config, network) = (&self.config, &self.data.network);
+        let (checkpoint, fingerprint) = checkpoint.map_or((None, None), |(path, data)| (Some(path), data));
         let job = Job {
             network,
-            data: self.rows(),
-            validation: self.parts.as_ref().map(|(_, validation)| validation),
+            data: &self.rows,
+            validation: self.validation.as_deref(),
             config: config.clone(),
             patience: self.patience,
             checkpoint,
+            fingerprint,
             resumed,
             cancel,
         };
-        let Trained { mixture, epochs, iterations, seconds, stopped } = job.run(watch)?;
+        let Trained { mut mixture, epochs, iterations, seconds, stopped } = job.run(watch)?;
+        if let (WeightStep::Stacked, Some(rows)) = (config.weight_step, &self.validation) {
+            let averaging = Averaging::Draws { each: self.score_draws, seed: config.seed };
+            mixture = stack::stacked(network, &mixture, rows, averaging)?;
+        }
+        let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.train_nll).collect();
+        let loss = LossTrend::of(&losses);
         let points = config.optimiser == Optimiser::Adam;
         let (mean, se) = match points {
             true => (f64::NAN, f64::NAN),
-            false => measure::elbo(network, self.rows(), &mixture, &config.prior_precision, ELBO_DRAWS, config.seed)?,
+            false => measure::elbo(network, &self.rows, &mixture, &config.prior_precision, ELBO_DRAWS, config.seed)?,
         };
         Ok(Finished {
             sample: None,
@@ -91,11 +104,16 @@ impl<'a> Training<'a> {
                     Stopped::Early => "validation".into(),
                     Stopped::Interrupted => StopReason::Cancelled.name().into(),
                 },
-                converged: stopped != Stopped::Interrupted,
+                converged: match stopped {
+                    Stopped::Done => loss.is_some_and(|loss| loss.converged()),
+                    Stopped::Early => true,
+                    Stopped::Interrupted => false,
+                },
             },
             elbo: ReportedEstimate { mean, se },
             diagnostics: None,
             answer: None,
+            loss,
             points,
             notes: notes(config, iterations),
             config: json!(config),

@@ -3,13 +3,11 @@
 use super::{ModelKind, Settings};
 use natmix::Error;
 use natmix::config::OrAuto;
+use natmix::evaluate::check_threads;
 use natmix::family::CovarianceKind;
-use natmix_nets::train::Optimiser;
+use natmix_nets::train::{Optimiser, WeightStep};
 use natmix_report::formation::MOMENTS;
 use std::path::Path;
-
-/// Most threads: starting many thousands takes longer than a fit.
-const MOST_THREADS: usize = 1024;
 
 /// Settings of the engine that training on minibatches reads.
 const READ_BY_TRAINING: [&str; 10] = [
@@ -102,11 +100,7 @@ impl Settings {
     }
 
     fn check_numbers(&self) -> Result<(), Error> {
-        if self.threads() > MOST_THREADS {
-            let most =
-                format!("must be at most {MOST_THREADS}, not {}: one per core is best (leave it out)", self.threads());
-            return refuse("threads", most);
-        }
+        check_threads(self.threads())?;
         if let Some(frames) = self.fit.trace_frames
             && !MOMENTS.contains(&frames)
         {
@@ -125,7 +119,8 @@ impl Settings {
     }
 
     /// Refuses settings that training a network on minibatches does not read.
-    pub fn check_training(&self, optimiser: Optimiser) -> Result<(), Error> {
+    /// `validation`: whether there are validation rows.
+    pub fn check_training(&self, optimiser: Optimiser, validation: bool) -> Result<(), Error> {
         let name = optimiser.name();
         let adam = optimiser == Optimiser::Adam;
         let engine = self.engine.given().filter(|name| *name != "draws" || self.engine.draws != Some(OrAuto::Auto));
@@ -166,8 +161,13 @@ impl Settings {
                 _ => {}
             }
         }
-        if self.network.patience.is_some() && self.network.validation.is_none() {
+        if self.network.patience.is_some() && !validation {
             return refuse("patience", "is not read without `validation`");
+        }
+        if self.network.weight_step == Some(WeightStep::Stacked) && !validation {
+            let problem = "must not be stacked without rows to choose the weights by: set `validation` to a file, or \
+                           to a share of the rows such as 0.2";
+            return refuse("weight_step", problem);
         }
         Ok(())
     }

@@ -7,8 +7,13 @@ use natmix_nets::{Activation, Network};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Weight draws per component that scores average over.
-const SCORE_DRAWS: usize = 50;
+/// Products of a weight and a row that the draws for one set of scores may take, per component; drawing a weight counts
+/// as much as this many rows. ECE and NLL of small tables need hundreds of draws to be stable in the third decimal.
+const SCORE_PRODUCTS: f64 = 1e11;
+const ROWS_PER_DRAW: usize = 100;
+/// Fewest and most weight draws per component for scores by default.
+pub const FEWEST_SCORE_DRAWS: usize = 50;
+const MOST_SCORE_DRAWS: usize = 1_000;
 /// Epochs without improvement after which training stops.
 const PATIENCE: usize = 5;
 
@@ -22,6 +27,45 @@ pub enum OutcomeLikelihood {
     Categorical,
     /// A number.
     Gaussian,
+}
+
+/// Rows held out of training: to stop early, to stack components and to judge predictions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "HeldOutText", into = "HeldOutText")]
+pub enum HeldOut {
+    /// A random share of the rows.
+    Share(f64),
+    /// The rows of a file.
+    File(PathBuf),
+}
+
+/// As written in a file or after a flag: a number is a share.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a file, or a share of the rows")]
+enum HeldOutText {
+    Number(f64),
+    Text(PathBuf),
+}
+
+impl From<HeldOutText> for HeldOut {
+    fn from(text: HeldOutText) -> Self {
+        match text {
+            HeldOutText::Number(share) => Self::Share(share),
+            HeldOutText::Text(text) => match text.to_str().and_then(|text| text.parse().ok()) {
+                Some(share) => Self::Share(share),
+                None => Self::File(text),
+            },
+        }
+    }
+}
+
+impl From<HeldOut> for HeldOutText {
+    fn from(held_out: HeldOut) -> Self {
+        match held_out {
+            HeldOut::Share(share) => Self::Number(share),
+            HeldOut::File(file) => Self::Text(file),
+        }
+    }
 }
 
 natmix::overlay! {
@@ -61,7 +105,7 @@ natmix::overlay! {
         /// Curvature of vogn: empirical-fisher, gauss-newton (one output) [default: gauss-newton where possible]
         #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<CurvatureKind>))]
         pub curvature: CurvatureKind,
-        /// Weights of the components: equal, bounded, tempered [default: equal]
+        /// Weights of the components: equal, bounded, tempered, stacked (by the validation rows) [default: equal]
         #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", value_parser = natmix::config::parse::<WeightStep>))]
         pub weight_step: WeightStep,
         /// Number of plain networks (with --method adam) [default: 1]
@@ -70,13 +114,16 @@ natmix::overlay! {
         /// Weight decay of plain networks, per step [default: 0]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
         pub weight_decay: f64,
-        /// Fraction of the rows held out for early stopping [default: none]
-        #[cfg_attr(feature = "clap", arg(long, value_name = "X"))]
-        pub validation: f64,
+        /// Validation rows: a file, or a fraction of the rows; for early stopping, stacking and the verdict [default: none]
+        #[cfg_attr(
+            feature = "clap",
+            arg(long, value_name = "FILE|X", value_parser = natmix::config::parse::<HeldOut>)
+        )]
+        pub validation: HeldOut,
         /// Epochs without a better validation score after which to stop [default: 5]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
         pub patience: usize,
-        /// Weight draws per component for scores [default: 50]
+        /// Weight draws per component for scores [default: 50 to 1000, more for small networks and tables]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
         pub score_draws: usize,
     }
@@ -93,9 +140,12 @@ impl NetworkSettings {
         self.activation.unwrap_or(Activation::Relu)
     }
 
-    /// Weight draws per component for scores.
-    pub fn score_draws(&self) -> usize {
-        self.score_draws.unwrap_or(SCORE_DRAWS).max(1)
+    /// Weight draws per component for scores on this many rows: as many as given, or as the time allows, at least
+    /// `fewest`.
+    pub fn score_draws(&self, network: &Network, rows: usize, fewest: usize) -> usize {
+        let each = network.weights() as f64 * (rows + ROWS_PER_DRAW) as f64;
+        let affordable = (SCORE_PRODUCTS / each) as usize;
+        self.score_draws.unwrap_or(affordable.clamp(fewest, MOST_SCORE_DRAWS)).max(1)
     }
 
     /// Epochs without improvement after which training stops.

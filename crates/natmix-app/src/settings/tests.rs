@@ -30,6 +30,21 @@ const PIECES: [&str; 16] = [
 ];
 
 #[test]
+fn validation_is_a_share_or_a_file() {
+    use network::HeldOut;
+    let read = |text: &str| toml::from_str::<Settings>(&format!("[mlp]\nvalidation = {text}\n"));
+    let of = |text: &str| read(text).unwrap().network.validation.unwrap();
+    assert_eq!(of("0.2"), HeldOut::Share(0.2));
+    assert_eq!(of("\"0.2\""), HeldOut::Share(0.2));
+    assert_eq!(of("\"held.csv\""), HeldOut::File("held.csv".into()));
+    assert_eq!(natmix::config::parse::<HeldOut>("0.2"), Ok(HeldOut::Share(0.2)));
+    let message = read("true").unwrap_err().to_string();
+    assert!(message.contains("must be a file, or a share of the rows"), "{message}");
+    let written = toml::to_string(&read("\"held.csv\"").unwrap()).unwrap();
+    assert!(written.contains("validation = \"held.csv\""), "{written}");
+}
+
+#[test]
 fn damaged_settings_are_refused_or_survive_a_round_trip() {
     let mut state = 11u64;
     let mut below = |end: usize| {
@@ -78,7 +93,7 @@ tolerance = 0.01\nseed = 1\n\n[mlp]\nhidden = [16]\nbatch = 32\nmomentum = 0.8\n
 fn files_of_version_0_1_are_read() {
     let old: Settings = toml::from_str(OLD).unwrap();
     old.check().unwrap();
-    old.check_training(Optimiser::Vogn).unwrap();
+    old.check_training(Optimiser::Vogn, false).unwrap();
     assert_eq!(
         old.engine.given().collect::<Vec<_>>(),
         ["components", "momentum", "curvature_rate", "damping", "minibatch", "seed"]

@@ -7,21 +7,29 @@ use crate::settings::{self, ModelKind, with_option_name};
 use anyhow::Result;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
-use natmix_app::{FitJob, Problem, fit};
+use natmix_app::record::write_report;
+use natmix_app::resume::{LeftBehind, left_behind};
+use natmix_app::{FitJob, Problem};
 use natmix_report::Report;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let settings = settings::resolve(args)?;
     let problem = Problem::load(&settings).map_err(with_option_name)?;
     if !args.quiet {
-        problem.warnings().iter().for_each(|warning| eprintln!("note: {warning}"));
-        if !args.resume && fit::was_interrupted(settings.out()) {
-            let place = settings.out().display();
-            eprintln!("note: an interrupted run in {place} is discarded (use --resume to continue such a run)");
+        problem.warnings().iter().for_each(|warning| output::note(&format!("note: {warning}")));
+        let place = settings.out().display();
+        match (args.resume, left_behind(settings.out())) {
+            (false, LeftBehind::Checkpoint) => output::note(&format!(
+                "note: an interrupted run in {place} is discarded (use --resume to continue such a run)"
+            )),
+            (true, LeftBehind::Start) => {
+                output::note(&format!("note: the run in {place} ended before its first checkpoint: it starts again"));
+            }
+            _ => {}
         }
     }
     let cancel = Cancel::default();
@@ -32,7 +40,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     bar.finish();
     let report = record.map_err(with_option_name)?.report;
     if args.json {
-        output::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+        output::print(&(write_report(&report)? + "\n"))?;
     } else if !args.quiet {
         let figures = if settings.fit.model == Some(ModelKind::Mlp) { figures(&report) } else { String::new() };
         output::print(&(text(&report, settings.out()) + &figures))?;
@@ -44,18 +52,23 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     })
 }
 
+/// Time between two signals that are meant as two: `timeout` and shells send one to the process and to its group.
+const APART: Duration = Duration::from_secs(1);
+
 /// Ctrl-C stops the run after its current iteration and saves the state reached; a second Ctrl-C quits at once.
 fn stop_on_signal(cancel: Cancel, quiet: bool) {
-    let again = AtomicBool::new(false);
+    let mut first: Option<Instant> = None;
     // Fails only if a handler is already set.
-    let _ = ctrlc::set_handler(move || {
-        if again.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
+    let _ = ctrlc::set_handler(move || match first {
+        Some(first) if first.elapsed() >= APART => std::process::exit(130),
+        Some(_) => {}
+        None => {
+            first = Some(Instant::now());
+            cancel.cancel();
+            if !quiet {
+                output::note("\nstopping after this iteration, then saving (Ctrl-C again quits at once)");
+            }
         }
-        if !quiet {
-            eprintln!("\nstopping after this iteration, then saving (Ctrl-C again quits at once)");
-        }
-        cancel.cancel();
     });
 }
 
@@ -68,6 +81,7 @@ fn text(report: &Report, out: &Path) -> String {
     };
     report.verdict.reasons.iter().for_each(|reason| line(format!("  - {reason}")));
     report.verdict.notes.iter().for_each(|note| line(format!("  note: {note}")));
+    report.model_notes.iter().for_each(|note| line(format!("  model: {note}")));
     line(format!(
         "\nELBO {:.4} +- {:.4}   log evidence {:.4} +- {:.4}   k-hat {:.2}   {} evaluations, {:.2} s",
         report.elbo.mean,
@@ -93,7 +107,7 @@ fn text(report: &Report, out: &Path) -> String {
 /// Scores on training and test rows for the terminal.
 fn figures(report: &Report) -> String {
     let mut lines = String::new();
-    for (name, scores) in [("train", &report.train), ("test", &report.test)] {
+    for (name, scores) in [("train", &report.train), ("valid", &report.validation), ("test", &report.test)] {
         let Some(scores) = scores else { continue };
         let figures = [
             ("accuracy", scores.accuracy),
@@ -101,6 +115,7 @@ fn figures(report: &Report) -> String {
             ("brier", scores.brier),
             ("ece", scores.ece),
             ("rmse", scores.rmse),
+            ("coverage", scores.coverage),
             ("mutual information", scores.mutual_information),
         ];
         let shown = figures.iter().filter_map(|(name, x)| x.map(|x| format!("{name} {x:.4}")));

@@ -16,6 +16,7 @@ const MOST_NUMBERS: usize = 500_000_000;
 
 /// Runs the command.
 pub fn run(args: &SampleArgs) -> Result<ExitCode> {
+    folder::settle(&args.posterior)?;
     let posterior = SavedPosterior::load(&args.posterior.join(files::POSTERIOR))?;
     let (q, names) = (&posterior.mixture, posterior.names());
     let level = if args.resample { DrawLevel::Weighted } else { args.level };
@@ -33,7 +34,7 @@ pub fn run(args: &SampleArgs) -> Result<ExitCode> {
             folder::write_whole(path, write)?;
         }
         Some(path) => folder::write_whole(path, |file| write_csv(file, &names, &values))?,
-        None => output::printed(write_csv(std::io::stdout().lock(), &names, &values))?,
+        None => output::printed(write_csv(std::io::stdout().lock(), &output::header(names), &values))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,17 +1,28 @@
 //! The demo's page, its pictures as files, and its tables.
 
 use super::measure::Measured;
-use super::picture;
 use super::{Demo, DemoSet};
+use super::{findings, picture};
+use crate::reproduce::curves;
 use natmix_report::figure::{Scene, png, svg};
 use natmix_report::html::escape;
 use natmix_report::{number, page};
 use std::path::Path;
 
 /// What to look for, for first-time readers.
-const LOOK_FOR: &str = "From left to right the ELBO should rise, or stay within its error, as components are added. Thin lines are \
-    the boundaries of single components: where they coincide, the components mostly represent the same function with its \
-    hidden units in a different order. In the lower row the predictive entropy is high where the network is uncertain.";
+const LOOK_FOR: &str = "From left to right components are added. Thin lines are the boundaries of single components: where they \
+    coincide, the components mostly represent the same function with its hidden units in a different order. In the lower row \
+    the predictive entropy is high where the network is uncertain. Below each picture stands what its fits show.";
+
+/// How the fits were made, by default and with the settings of the draft.
+const BY_DEFAULT: &str = "A network 2-10-1 with max(x, 0) units has 41 weights, each with prior N(0, 1). Their posterior is fitted by a \
+    mixture of K Gaussians with full covariances (method component-draws). Five components are fitted alone from random \
+    starts until they converge; the best K of them start the mixture of K, which is then fitted as a whole. So K = 1 is the \
+    best of five starts. Predictions average over 200 draws per component. The ELBO and its standard error come from fresh draws. \
+    The paper's points are the 100 of its own pictures; the crossed blobs are ours.";
+const BY_DRAFT: &str = "The settings of the draft: 500 epochs of minibatches of 10 rows, 100 draws per component, all components at once \
+    from random starts; it states no step size (0.02 here). Each of its rules runs as it stands, apart from errors of sign: see \
+    the errata. Points of the curves average the ELBO over 50 steps.";
 
 /// Columns of a table: heading and value.
 type DemoColumn = (&'static str, fn(&Measured) -> String);
@@ -32,12 +43,20 @@ pub fn write(dir: &Path, demo: &Demo) -> std::io::Result<()> {
     let mut cards = String::new();
     for set in &demo.sets {
         let scene = picture::draw(set);
-        let whole = Scene::grid(std::slice::from_ref(&scene), 1, scene.title.clone());
-        let file = |ending| dir.join("figures").join(set.name).with_extension(ending);
-        std::fs::write(file("svg"), svg::file(&whole))?;
-        std::fs::write(file("png"), png::encode(&whole)?)?;
+        save(dir, &set.name, &scene)?;
         cards += &card(set, &scene);
-        cards += &methods(set);
+        if !set.curves.is_empty() {
+            let scene = elbo_curves(set);
+            save(dir, &format!("{}-elbo", set.name), &scene)?;
+            cards += &format!(
+                "<section class=\"card\"><h2>{}: ELBO</h2><figure><div class=\"box scroll\">{}</div></figure></section>\n",
+                escape(&set.title),
+                svg::inline(&scene)
+            );
+        }
+        if !set.methods.is_empty() {
+            cards += &methods(set);
+        }
     }
     std::fs::write(dir.join("demo.json"), serde_json::to_string_pretty(demo)?)?;
     let body = format!(
@@ -46,17 +65,26 @@ pub fn write(dir: &Path, demo: &Demo) -> std::io::Result<()> {
          <section class=\"card\"><h2>How it was made</h2><p class=\"sentence\">{}</p></section>\n\
          <footer>natmix {}, seed {}, {}. Figures: <code>demo.json</code>, pictures: <code>figures/</code>.</footer>",
         escape(LOOK_FOR),
-        escape(
-            "A network 2-10-1 with max(x, 0) units has 41 weights, each with prior N(0, 1). Their posterior is fitted by a \
-             mixture of K Gaussians with full covariances (method component-draws). Five components are fitted alone from random \
-             starts; the best K of them start the mixture of K, which is then fitted as a whole. So K = 1 is the best of five \
-             starts. Predictions average over 200 draws per component. The ELBO and its standard error come from fresh draws."
-        ),
+        escape(if demo.paper { BY_DRAFT } else { BY_DEFAULT }),
         demo.version,
         demo.seed,
         number::duration(demo.seconds),
     );
     std::fs::write(dir.join("report.html"), page::document("natmix demo: decision boundaries", &body))
+}
+
+fn save(dir: &Path, name: &str, scene: &Scene) -> std::io::Result<()> {
+    let whole = Scene::grid(std::slice::from_ref(scene), 1, scene.title.clone());
+    let file = |ending| dir.join("figures").join(name).with_extension(ending);
+    std::fs::write(file("svg"), svg::file(&whole))?;
+    std::fs::write(file("png"), png::encode(&whole)?)
+}
+
+/// The ELBO over the steps; what lies more than 60 nats below the best is cut off.
+fn elbo_curves(set: &DemoSet) -> Scene {
+    let values = set.curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
+    let best = values.filter(|elbo| elbo.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+    curves::draw("ELBO, averaged over 50 steps", &set.curves, (best - 60.0, f64::INFINITY))
 }
 
 fn card(set: &DemoSet, scene: &Scene) -> String {
@@ -71,16 +99,17 @@ fn card(set: &DemoSet, scene: &Scene) -> String {
          predicted probability (blue class 0, orange class 1), the boundary of the mixture (thick) and of each component \
          (thin). Below: predictive entropy, none (white or black) to log 2 (purple).</figcaption></figure>\
          <div class=\"box\"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\
-         <p class=\"aside\">Test scores are those of the averaged prediction on {} fresh points, the log likelihood per point. \
+         <p class=\"sentence\">{}</p><p class=\"aside\">Test scores are those of the averaged prediction on {} fresh points, the log likelihood per point. \
          \"Components differ\" is the mean Jensen-Shannon divergence of their predictions over the picture. Entropies are means in \
          nats; \"off data\" means farther from every point than 15% of the picture's side. Hidden units can be permuted without \
          changing the function: K such copies of one component gain log K nats of ELBO, {} for K = {}; the divergence of the \
          predictions shows how far the components are more than copies.</p></section>\n",
         set.name,
-        set.title,
+        escape(&set.title),
         svg::inline(scene),
         set.rows,
-        set.about,
+        escape(&set.about),
+        escape(&findings::sentences(set).join(" ")),
         set.test_rows,
         number::fixed(set.fits.last().map_or(0.0, |fit| fit.symmetry), 2),
         set.fits.len()
@@ -128,6 +157,9 @@ pub fn text_table(set: &DemoSet) -> String {
     line(&|j| columns[j].0.clone());
     for i in 0..set.fits.len() {
         line(&|j| columns[j].1[i].clone());
+    }
+    for sentence in findings::sentences(set) {
+        text += &format!("  {sentence}\n");
     }
     text
 }

@@ -2,10 +2,14 @@
 
 use natmix_report::figure::axis::{self, Panel, Scale, TICK};
 use natmix_report::figure::{Anchor, Ink, Scene, TextLabel};
+use serde::Serialize;
 
 /// One curve.
+#[derive(Debug, Serialize)]
 pub struct TrainingCurve {
+    /// Its name in the legend.
     pub name: String,
+    /// Steps and values.
     pub points: Vec<(f64, f64)>,
 }
 

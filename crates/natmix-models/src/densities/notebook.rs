@@ -156,6 +156,9 @@ impl Target for PriorTimesMixture {
         scratch.give(buffer);
         result
     }
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }

@@ -105,6 +105,9 @@ impl Target for PlanarRobot {
         scratch.give(tails);
         result
     }
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }

@@ -159,6 +159,9 @@ impl Target for StudentMixture {
         scratch.give(buffer);
         result
     }
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         EXACT
     }

@@ -103,3 +103,27 @@ fn a_thinned_curve_keeps_its_ends_and_its_area() {
     assert_eq!(spaced(3, 500).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(spaced(0, 500).count(), 0);
 }
+
+/// Outcomes drawn with exactly the predicted probabilities stay below the limit, but not far below it.
+#[test]
+fn chance_explains_some_calibration_error() {
+    let mut state = 9u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    };
+    let probability: Vec<f64> = (0..400).map(|i| 0.5 + 0.49 * f64::from(i) / 400.0).collect();
+    let mut errors: Vec<f64> = Vec::new();
+    let mut limit = 0.0;
+    for _ in 0..1000 {
+        let happened: Vec<f64> = probability.iter().map(|p| f64::from(u8::from(uniform() < *p))).collect();
+        let bins = calibration(&probability, &happened);
+        errors.push(ece(&bins));
+        limit = ece_by_chance(&bins);
+    }
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[989] < limit && errors[500] > 0.4 * limit, "{} {} {limit}", errors[500], errors[989]);
+    // Overconfidence by 0.15 is seen.
+    let wrong: Vec<f64> = probability.iter().map(|p| f64::from(u8::from(uniform() < p - 0.15))).collect();
+    assert!(ece(&calibration(&probability, &wrong)) > limit);
+}

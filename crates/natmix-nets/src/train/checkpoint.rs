@@ -22,6 +22,8 @@ pub struct TrainState {
     pub(super) iteration: u64,
     /// Log likelihood of the epoch's rows so far, for each component.
     pub(super) sums: Vec<f64>,
+    /// Identifies the data of the run.
+    data: Option<String>,
 }
 
 /// A state with its network and settings.
@@ -39,6 +41,8 @@ struct TrainingDocument {
     iteration: u64,
     log_weights: Vec<f64>,
     sums: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
 }
 
 /// Names of the tensors, and where their numbers are in a component.
@@ -67,8 +71,8 @@ impl Stored for SavedTraining {
             })
             .collect();
         let about = document.clone();
-        let TrainingDocument { network, config, iteration, log_weights, sums } = document;
-        let state = TrainState { components, log_weights, iteration, sums };
+        let TrainingDocument { network, config, iteration, log_weights, sums, data } = document;
+        let state = TrainState { components, log_weights, iteration, sums, data };
         match state.fits(&network, &config) {
             true => Ok(Self { about, state }),
             false => Err("it holds numbers that no run can produce".into()),
@@ -90,12 +94,23 @@ impl TrainState {
             log_weights: vec![-(k as f64).ln(); k],
             iteration: 0,
             sums: vec![0.0; k],
+            data: None,
         }
     }
 
     /// Completed steps.
     pub fn iteration(&self) -> u64 {
         self.iteration
+    }
+
+    /// The fingerprint of the data that [`TrainState::set_data`] added.
+    pub fn data(&self) -> Option<&str> {
+        self.data.as_deref()
+    }
+
+    /// Adds a fingerprint of the data, so that whoever resumes the run can see whether they are the same.
+    pub fn set_data(&mut self, fingerprint: Option<String>) {
+        self.data = fingerprint;
     }
 
     pub(super) fn fits(&self, network: &Network, config: &TrainConfig) -> bool {
@@ -119,6 +134,7 @@ impl TrainState {
             iteration: self.iteration,
             log_weights: self.log_weights.clone(),
             sums: self.sums.clone(),
+            data: self.data.clone(),
         };
         let mut tensors = Tensors::default();
         for (name, numbers) in PARTS {

@@ -72,6 +72,9 @@ pub enum WeightStep {
     Bounded,
     /// In proportion to the exponential of the ELBO per row.
     Tempered,
+    /// They stay equal during training; at its end those are chosen that predict the validation rows best
+    /// ([`stack`](crate::stack)).
+    Stacked,
 }
 
 /// Settings of training.

@@ -6,11 +6,12 @@ use crate::{Report, Scores, number};
 
 const WIDTH: f64 = 400.0;
 
-/// Scores on training and test rows, where present, with name and colour.
+/// Scores on training, validation and test rows, where present, with name and colour.
 fn sets(report: &Report) -> impl Iterator<Item = (&'static str, &Scores, Ink)> {
     let train = report.train.as_ref().map(|scores| ("train", scores, Ink::series(0)));
     let test = report.test.as_ref().map(|scores| ("test", scores, Ink::series(1)));
-    train.into_iter().chain(test)
+    let validation = report.validation.as_ref().map(|scores| ("validation", scores, Ink::series(2)));
+    train.into_iter().chain(validation).chain(test)
 }
 
 /// Observed against predicted frequencies with two standard errors.

@@ -71,22 +71,22 @@ fn interval(parameter: &Parameter, (lo, hi): (f64, f64)) -> String {
 /// One score: its label and its value.
 type Score = (&'static str, fn(&Scores) -> Option<f64>);
 
-/// Scores on training and test rows.
+/// Scores on training, validation and test rows.
 pub fn scores(report: &Report) -> String {
-    let sets: Vec<(&str, &Scores)> = [("train", &report.train), ("test", &report.test)]
-        .into_iter()
-        .filter_map(|(n, s)| Some((n, s.as_ref()?)))
-        .collect();
+    let sets = [("train", &report.train), ("validation", &report.validation), ("test", &report.test)];
+    let sets: Vec<(&str, &Scores)> = sets.into_iter().filter_map(|(n, s)| Some((n, s.as_ref()?))).collect();
     if sets.is_empty() {
         return String::new();
     }
-    let all: [Score; 6] = [
+    let all: [Score; 8] = [
         ("Accuracy", |s| s.accuracy),
         ("Area under the ROC curve", |s| s.auroc),
         ("Negative log likelihood per row", |s| s.nll),
         ("Brier score", |s| s.brier),
         ("Calibration error (15 bins)", |s| s.ece),
+        ("as large by chance", |s| s.ece_limit),
         ("Root mean squared error", |s| s.rmse),
+        ("Inside the 90% interval", |s| s.coverage),
     ];
     let line = |label: &str, cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();

@@ -159,13 +159,16 @@ fn degenerate_moments_give_a_valid_page() {
 }
 
 #[test]
-fn a_trusted_fit_with_reasons_says_to_take_care() {
+fn the_heading_follows_the_verdict() {
     let mut sample = three_modes();
     sample.report.verdict.reasons.push("few effective draws: try more components".into());
     assert!(page(&sample).contains("Use this fit with care"));
     sample.report.verdict.reasons.clear();
+    // The answer is judged, not the way to it.
     sample.report.stop.converged = false;
-    assert!(page(&sample).contains("Use this fit with care"));
+    assert!(page(&sample).contains("You can trust this fit"));
+    sample.report.verdict.trusted = None;
+    assert!(page(&sample).contains("Not judged"));
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub const HEAVY_KURTOSIS: f64 = 10.0;
 pub const DELIVERED: usize = 4_000;
 /// k-hat up to which the delta method describes the error of a weighted mean; beyond, errors are larger than it says.
 const LIGHT_TAIL: f64 = 0.5;
-/// Factor on the errors at a k-hat of 0.7.
+/// Factor at a k-hat of 0.7 on the part of the errors that comes from unequal weights.
 const HEAVY_TAIL_FACTOR: f64 = 3.0;
 
 /// An estimated error and its uncertainty, as a share of the limit: at most one where the figure holds.
@@ -79,6 +79,8 @@ pub(crate) struct Judge<'a> {
 pub(crate) struct Judged {
     pub mixture: Accuracy,
     pub weighted: Accuracy,
+    /// Times as many draws that the weighted figures need, about.
+    pub needed: f64,
 }
 
 impl Judge<'_> {
@@ -129,7 +131,7 @@ impl Judge<'_> {
                     ErrorShare { error: probability / PROBABILITY_LIMIT, se: probability_se / PROBABILITY_LIMIT };
                 if by_share.bound(multiple) < by_value.bound(multiple) { by_share } else { by_value }
             };
-            let own = inflation * share(&weights);
+            let own = (p * (1.0 - p) / n).sqrt().hypot(inflation * share(&excess));
             let own = pick(0.0, around(own), 0.0, own);
             weighted_quantile = own.worse(weighted_quantile, multiple);
             own_fits &= own.se <= 0.5;
@@ -146,10 +148,12 @@ impl Judge<'_> {
             let terms = sorted.iter().zip(list).map(|(x, w)| (w * power((x - mean) / sd)).powi(2));
             inflation * terms.sum::<f64>().sqrt()
         };
+        // As for equal weights, and the part that comes from unequal ones.
         let (of_mean, of_sd) = (|y: f64| y, |y: f64| 0.5 * (y * y - 1.0));
-        let mean_se = about(&weights, &of_mean);
+        let mean_se = n.sqrt().recip().hypot(about(&excess, &of_mean));
+        let sd_se = (0.25 * (kurtosis - 1.0) / n).sqrt().hypot(about(&excess, &of_sd));
         let weighted_mean = ErrorShare { error: 0.0, se: mean_se / MEAN_LIMIT };
-        let weighted_sd = ErrorShare { error: 0.0, se: about(&weights, &of_sd) / SD_LIMIT };
+        let weighted_sd = ErrorShare { error: 0.0, se: sd_se / SD_LIMIT };
         let mixture_mean = ErrorShare {
             error: ((plain.mean - mean) / sd).hypot(delivered.sqrt().recip()) / MEAN_LIMIT,
             se: about(&excess, &of_mean) / MEAN_LIMIT,
@@ -171,12 +175,14 @@ impl Judge<'_> {
             quantile,
             mean,
             sd,
-            ess: if mean_se > 0.0 { (inflation / mean_se).powi(2).min(n) } else { n },
+            ess: if mean_se > 0.0 { mean_se.powi(-2).min(n) } else { n },
             heavy_tails,
             holds: constant || more && within(quantile, mean, sd),
         };
         own_fits &= heavy_tails || weighted_sd.se <= 0.5;
+        let bounds = [weighted_quantile, weighted_mean, weighted_sd].map(|share| share.bound(multiple).powi(2));
         Judged {
+            needed: if heavy_tails { bounds[0] } else { bounds.into_iter().fold(0.0, f64::max) },
             mixture: accuracy(mixture_quantile, mixture_mean, mixture_sd, own_fits),
             weighted: accuracy(weighted_quantile, weighted_mean, weighted_sd, true),
         }

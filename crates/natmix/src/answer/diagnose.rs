@@ -33,8 +33,8 @@ const CHUNK: usize = 64;
 const WANTED_EFFECTIVE: f64 = 3_000.0;
 /// Most draws of a weighted answer, in multiples of the first number.
 const MOST_ROUNDS: usize = 5;
-/// Effective draws without the prospect of which no more are made.
-const FEW_EFFECTIVE: f64 = 300.0;
+/// Draws are planned with this much to spare.
+const SPARE: f64 = 1.1;
 
 /// An estimate with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -121,19 +121,17 @@ pub(crate) fn diagnose_with(
 ) -> Result<(Diagnostics, WeightedDraws), Error> {
     let mut drawn = weigh(evaluator, q, (plan.draws, plan.seed), Purpose::Diagnostics, 0, scratch)?;
     let mut measured = measure(target, &drawn);
-    let rate = drawn.psis.ess / plan.draws as f64;
-    let wanted = ((1.05 * WANTED_EFFECTIVE / rate).min(plan.most as f64) as usize).min(plan.most);
-    // More draws help a weighted answer only.
-    let worthwhile = measured.level != Level::Mixture
-        && drawn.psis.trusted()
-        && drawn.psis.ess < WANTED_EFFECTIVE
-        && rate * wanted as f64 > FEW_EFFECTIVE;
+    // More draws help a weighted answer only, and only if there can be enough of them.
+    let factor = (WANTED_EFFECTIVE / drawn.psis.ess).max(if measured.level.holds() { 0.0 } else { measured.needed });
+    let (first, most) = (plan.draws as f64, plan.most as f64);
+    let wanted = (SPARE * factor * first).min(most) as usize;
+    let worthwhile = measured.level != Level::Mixture && drawn.psis.trusted() && measured.needed * first < most;
     if worthwhile && wanted > plan.draws {
         let more = weigh(evaluator, q, (wanted - plan.draws, plan.seed), Purpose::Diagnostics, 1, scratch)?;
         drawn.append(more);
         measured = measure(target, &drawn);
     }
-    let Measured { mut diagnostics, weights_variance } = measured;
+    let Measured { mut diagnostics, weights_variance, .. } = measured;
     let infinite = drawn.log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
     let names = target.parameter_names();
     diagnostics.verdict = verdict(&diagnostics, &names, weights_variance, infinite, plan.converged);
@@ -144,6 +142,7 @@ pub(crate) fn diagnose_with(
 struct Measured {
     diagnostics: Diagnostics,
     weights_variance: f64,
+    needed: f64,
 }
 
 impl std::ops::Deref for Measured {
@@ -166,7 +165,7 @@ fn measure(target: &dyn Target, drawn: &WeightedDraws) -> Measured {
     let log_evidence = log_sum_exp(&finite) - ((draws - failed) as f64).ln();
     let relative = |b: &f64| ((b - log_evidence).exp() - 1.0).powi(2);
     let weights_variance = (finite.iter().map(relative).sum::<f64>() + zero as f64) / (draws - failed).max(1) as f64;
-    let Decision { level, accuracy } = decide(target, drawn, weights_variance);
+    let Decision { level, accuracy, needed } = decide(target, drawn, weights_variance);
     let diagnostics = Diagnostics {
         elbo: Estimate { mean, se: (variance / n).sqrt() },
         log_evidence: Estimate {
@@ -183,7 +182,7 @@ fn measure(target: &dyn Target, drawn: &WeightedDraws) -> Measured {
         accuracy,
         verdict: Verdict { trusted: true, reasons: Vec::new(), notes: Vec::new() },
     };
-    Measured { diagnostics, weights_variance }
+    Measured { diagnostics, weights_variance, needed }
 }
 
 /// `draws` fresh draws of `q` with their importance weights.

@@ -53,6 +53,8 @@ impl Level {
 pub(super) struct Decision {
     pub level: Level,
     pub accuracy: Vec<Accuracy>,
+    /// Times as many draws that a weighted answer needs, about.
+    pub needed: f64,
 }
 
 /// Decides which draws to deliver. `variance` is the relative variance of the weights.
@@ -66,6 +68,7 @@ pub(super) fn decide(target: &dyn Target, drawn: &WeightedDraws, variance: f64) 
         Judge { weights: &weights, k_hat: if nearly_equal || !usable { 0.0 } else { k_hat }, parameters: names };
     let (d, n) = (target.dim(), weights.len());
     let (mut mixture, mut weighted) = (Vec::with_capacity(names), Vec::with_capacity(names));
+    let mut needed: f64 = 0.0;
     for first in (0..names).step_by(BLOCK) {
         let count = BLOCK.min(names - first);
         let mut columns = vec![0.0; count * n];
@@ -78,14 +81,15 @@ pub(super) fn decide(target: &dyn Target, drawn: &WeightedDraws, variance: f64) 
         for one in judged {
             mixture.push(one.mixture);
             weighted.push(one.weighted);
+            needed = needed.max(one.needed);
         }
     }
     let all = |list: &[Accuracy]| usable && list.iter().all(|one| one.holds);
     if all(&mixture) {
-        Decision { level: Level::Mixture, accuracy: mixture }
+        Decision { level: Level::Mixture, accuracy: mixture, needed }
     } else if all(&weighted) {
-        Decision { level: Level::Weighted, accuracy: weighted }
+        Decision { level: Level::Weighted, accuracy: weighted, needed }
     } else {
-        Decision { level: Level::None, accuracy: if usable { weighted } else { mixture } }
+        Decision { level: Level::None, accuracy: if usable { weighted } else { mixture }, needed }
     }
 }

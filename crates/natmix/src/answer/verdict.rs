@@ -26,8 +26,8 @@ const MANY_SINGLES: f64 = 0.2;
 const LITTLE_AGREEMENT: f64 = 0.5;
 
 impl Verdict {
-    /// Adds the findings of the search for modes.
-    pub(crate) fn add_search(&mut self, search: &SearchSummary) {
+    /// Adds the findings of the search for modes, after which the mixture has this number of components.
+    pub(crate) fn add_search(&mut self, search: &SearchSummary, components: usize) {
         if search.log_concave {
             self.notes.push("the density is log-concave: it has one mode".into());
             return;
@@ -35,8 +35,21 @@ impl Verdict {
         if search.starts == 0 {
             return;
         }
+        if search.heavy_modes > components as u64 && !search.climbs_do_not_end() {
+            self.trusted = false;
+            self.reasons.push(format!(
+                "the search found {} modes with at least 1% of the mass each, more than the number of components, {components}: \
+                 allow more components",
+                search.heavy_modes
+            ));
+        }
         let share = search.share_of_singles();
-        if share > MANY_SINGLES && search.agreement < LITTLE_AGREEMENT {
+        if search.climbs_do_not_end() {
+            self.notes.push(format!(
+                "{} of {} climbs of the search for modes did not end: what else there is was not seen",
+                search.unfinished, search.starts
+            ));
+        } else if share > MANY_SINGLES && search.agreement < LITTLE_AGREEMENT {
             self.trusted = false;
             self.reasons.push(format!(
                 "{:.0}% of {} starts ended in a place that no other start found: there is more to find \
@@ -47,11 +60,13 @@ impl Verdict {
         } else {
             self.notes.push(format!(
                 "{} starts ended in {} place{}, {:.0}% of them in one that no other start found; \
+                 a mode that {:.1}% of starts lead to would have been found with 99% probability, \
                  modes that no start leads to would not be seen",
                 search.starts,
                 search.modes,
                 if search.modes == 1 { "" } else { "s" },
-                100.0 * share
+                100.0 * share,
+                100.0 * search.visible_share()
             ));
         }
     }

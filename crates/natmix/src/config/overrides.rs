@@ -125,6 +125,10 @@ crate::overlay! {
         /// Spread of the start: a number, or one per coordinate [default: 1, or the spec's]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X", allow_hyphen_values = true, help_heading = "Run"))]
         pub init_sd: PerCoordinate,
+        /// Whether the gradient of a function is checked before the fit.
+        // Two flags, --check and --no-check.
+        #[cfg_attr(feature = "clap", arg(skip))]
+        pub check: bool,
         /// Seed of all randomness [default: 1]
         #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Run"))]
         pub seed: u64,
@@ -195,7 +199,7 @@ impl Overrides {
     pub fn resolve(&self, method: Option<Method>, about: &About<'_>) -> Result<Config, Error> {
         let method = self.choose_method(method, about)?;
         let mut config = Config::new(method);
-        replace!(self, config: tolerance, max_evals, max_seconds, seed, threads);
+        replace!(self, config: tolerance, max_evals, max_seconds, check, seed, threads);
         config.init_mean = self.init_mean.clone().map_or_else(|| about.init.0.to_vec(), Vec::from);
         config.init_sd = self.init_sd.clone().map_or_else(|| about.init.1.to_vec(), Vec::from);
         config.diagnostic_draws = diagnostic_draws(config.diagnostic_draws, about.rows);

@@ -7,6 +7,26 @@ use crate::target::Target;
 use crate::workspace::ScratchPool;
 use rayon::prelude::*;
 
+/// Most threads: starting many thousands takes longer than a fit, or never ends.
+const MOST_THREADS: usize = 1024;
+
+/// Runs `work` in a pool of threads of its own, one per core if `threads` is zero; results do not depend on their number.
+pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    check_threads(threads)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| Error::Threads { threads, problem: error.to_string() })?;
+    Ok(pool.install(work))
+}
+
+/// Refuses more threads than any machine makes use of.
+pub fn check_threads(threads: usize) -> Result<(), Error> {
+    if threads <= MOST_THREADS {
+        return Ok(());
+    }
+    let problem = format!("must be at most {MOST_THREADS}, not {threads}: one per core is best (leave it out)");
+    Err(Error::Config { setting: "threads", problem })
+}
+
 /// Evaluates chunk by chunk, in parallel. The chunks are those of the batch, so that results do not depend on threads.
 pub struct Threads<'a> {
     target: &'a dyn Target,

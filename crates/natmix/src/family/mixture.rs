@@ -323,6 +323,10 @@ impl Target for Mixture {
         Mixture::dim(self)
     }
 
+    fn gradient_is_tested(&self) -> bool {
+        true
+    }
+
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
         &[(Curvature::Exact, CurvatureShape::Full), (Curvature::Exact, CurvatureShape::Diag)]
     }

@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What the driver counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -52,6 +53,8 @@ pub struct State {
     kind: &'static str,
     document: Value,
     tensors: Tensors,
+    /// Identifies the data of the run.
+    data: Option<String>,
 }
 
 impl State {
@@ -59,7 +62,8 @@ impl State {
     pub(crate) fn of(strategy: &dyn Strategy, counts: Counts, config: &Config) -> Result<Self, Error> {
         let mut tensors = Tensors::default();
         let document = strategy.save(&mut tensors)?;
-        Ok(Self { counts, mixture: strategy.mixture().clone(), kind: kind_of(config).name(), document, tensors })
+        let mixture = strategy.mixture().clone();
+        Ok(Self { counts, mixture, kind: kind_of(config).name(), document, tensors, data: None })
     }
 
     /// The strategy as it was, for a run in dimension `dim` with the same settings.
@@ -93,6 +97,15 @@ impl State {
     pub fn evals(&self) -> u64 {
         self.counts.spent.evals
     }
+    /// What identifies the data of the run, if its owner has said it: see [`State::with_data`].
+    pub fn data(&self) -> Option<&str> {
+        self.data.as_deref()
+    }
+    /// The same state with a fingerprint of the data, so that whoever resumes the run can see whether they are the same.
+    pub fn with_data(mut self, fingerprint: Option<String>) -> Self {
+        self.data = fingerprint;
+        self
+    }
 }
 
 /// A run between two iterations, with its settings.
@@ -117,7 +130,7 @@ impl Checkpoint {
 
     /// The bytes that [`Checkpoint::save`] writes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let State { counts, mixture: _, kind: _, document, tensors } = &self.state;
+        let State { counts, mixture: _, kind: _, document, tensors, data } = &self.state;
         let mut tensors = tensors.clone();
         tensors.add("seconds", vec![1], vec![counts.seconds]);
         let document = CheckpointDocument {
@@ -125,6 +138,7 @@ impl Checkpoint {
             iteration: counts.iteration,
             evals: counts.spent.evals,
             dropped: counts.spent.dropped,
+            data: data.clone(),
             strategy: document.clone(),
         };
         bundle::encode::<Checkpoint>(&document, &tensors)
@@ -141,19 +155,38 @@ pub fn read_checkpoint_bytes(bytes: &[u8]) -> Result<Checkpoint, Error> {
 pub struct Checkpointer {
     path: PathBuf,
     every: u64,
+    interval: Duration,
+    saved: Instant,
+    data: Option<String>,
 }
 
 impl Checkpointer {
     /// Writes to `path` after every `every_iterations` iterations; zero counts as one.
     pub fn new(path: impl Into<PathBuf>, every_iterations: u64) -> Self {
-        Self { path: path.into(), every: every_iterations.max(1) }
+        let (every, interval, saved) = (every_iterations.max(1), Duration::MAX, Instant::now());
+        Self { path: path.into(), every, interval, saved, data: None }
+    }
+
+    /// Also writes after the first iteration that ends at least `interval` after the last checkpoint. The clock decides
+    /// when to save, and nothing else.
+    pub fn and_after(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Adds a fingerprint of the data to each checkpoint.
+    pub fn with_data(mut self, fingerprint: Option<String>) -> Self {
+        self.data = fingerprint;
+        self
     }
 }
 
 impl Observer for Checkpointer {
     fn iteration(&mut self, it: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
-        if it.iteration.is_multiple_of(self.every) {
-            it.checkpoint()?.save(&self.path)?;
+        if it.iteration.is_multiple_of(self.every) || self.saved.elapsed() >= self.interval {
+            let Checkpoint { state, config } = it.checkpoint()?;
+            Checkpoint { state: state.with_data(self.data.clone()), config }.save(&self.path)?;
+            self.saved = Instant::now();
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -168,6 +201,8 @@ pub struct CheckpointDocument {
     iteration: u64,
     evals: u64,
     dropped: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
     /// The strategy's own document.
     strategy: Value,
 }
@@ -179,7 +214,7 @@ impl Stored for Checkpoint {
     type Document = CheckpointDocument;
 
     fn layout(document: &CheckpointDocument) -> Result<Layout, String> {
-        let CheckpointDocument { config, iteration, evals, dropped, strategy } = document;
+        let CheckpointDocument { config, iteration, evals, dropped, strategy, data: _ } = document;
         config.validate().map_err(|error| error.to_string())?;
         if [iteration, evals, dropped].iter().any(|count| **count > MOST_COUNT) {
             return Err("a counter is out of range".into());
@@ -190,7 +225,7 @@ impl Stored for Checkpoint {
     }
 
     fn assemble(document: CheckpointDocument, mut tensors: Tensors) -> Result<Self, String> {
-        let CheckpointDocument { config, iteration, evals, dropped, strategy } = document;
+        let CheckpointDocument { config, iteration, evals, dropped, strategy, data } = document;
         let seconds = tensors.take("seconds");
         check_all("seconds", &seconds, |x| x.is_finite() && x >= 0.0)?;
         let kind = kind_of(&config);
@@ -202,6 +237,7 @@ impl Stored for Checkpoint {
             kind: name,
             document: strategy,
             tensors,
+            data,
         };
         Ok(Self { state, config })
     }

@@ -66,7 +66,7 @@ pub(crate) fn conclude(
             match diagnose_with(target, evaluator, &mixture, plan, scratch) {
                 Ok((mut diagnostics, weighted)) => {
                     if let Some(search) = &search {
-                        diagnostics.verdict.add_search(search);
+                        diagnostics.verdict.add_search(search, mixture.len());
                     }
                     (Some(diagnostics), Some(weighted), None)
                 }

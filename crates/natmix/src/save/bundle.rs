@@ -3,12 +3,15 @@
 //! The document stands under the single metadata key `natmix`, so that equal contents give equal bytes:
 //!
 //! ```text
-//! {"format": 1, "kind": "posterior", "content": {...}}
+//! {"format": 1, "kind": "posterior", "checksum": "0123456789abcdef", "content": {...}}
 //! ```
+//!
+//! The [checksum](super::checksum) covers the whole file, with zeros in its own place. Files of version 0.1 have none.
 //!
 //! Files are not trusted: the length, header, kind and the type, shape and place of every tensor are checked before
 //! memory is taken for the numbers, and the numbers before anything is made of them.
 
+use super::checksum::Checksum;
 use crate::error::Error;
 use safetensors::tensor::{Dtype, Metadata, View};
 use serde::de::DeserializeOwned;
@@ -17,6 +20,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,6 +31,10 @@ const KEY: &str = "natmix";
 const PREFIX: u64 = 8;
 /// Longest header.
 const MOST_HEADER: u64 = 16 << 20;
+/// What stands in a header just before the checksum: the document is a string there, so its quotes are escaped.
+const BEFORE_CHECKSUM: &[u8] = br#"\"checksum\":\""#;
+/// What stands in the place of the checksum while it is computed.
+const NO_CHECKSUM: &str = "0000000000000000";
 
 /// Names and shapes of the tensors in a file.
 pub type Layout = Vec<(String, Vec<usize>)>;
@@ -97,10 +105,15 @@ struct Label {
     kind: String,
 }
 
+// A damaged name of the checksum must not pass for a file without one.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Envelope<'a, T> {
     format: u64,
     kind: Cow<'a, str>,
+    // Before the content, which may have a field of the same name.
+    #[serde(default)]
+    checksum: Option<Cow<'a, str>>,
     content: T,
 }
 
@@ -132,15 +145,26 @@ fn foreign(what: &str) -> ReadFailure {
 /// The bytes of a file. Fails on what could not be read again.
 pub fn encode<S: Stored>(document: &S::Document, tensors: &Tensors) -> Result<Vec<u8>, Error> {
     let refuse = |what: String| Error::InvalidInput(format!("this {} cannot be saved: {what}", S::KIND));
-    let envelope = Envelope { format: S::FORMAT, kind: S::KIND.into(), content: document };
+    let checksum = Some(NO_CHECKSUM.into());
+    let envelope = Envelope { format: S::FORMAT, kind: S::KIND.into(), checksum, content: document };
     let text = serde_json::to_string(&envelope).map_err(|error| refuse(error.to_string()))?;
     let metadata = HashMap::from([(KEY.to_owned(), text)]);
-    let bytes = safetensors::serialize(&tensors.0, Some(metadata)).map_err(|error| refuse(error.to_string()))?;
+    let mut bytes = safetensors::serialize(&tensors.0, Some(metadata)).map_err(|error| refuse(error.to_string()))?;
+    if let Some(place) = checksum_place(&bytes) {
+        let checksum = Checksum::of(&bytes);
+        bytes[place].copy_from_slice(checksum.as_bytes());
+    }
     match read::<S>(&bytes[..], bytes.len() as u64) {
         Ok(_) => Ok(bytes),
         Err(ReadFailure::Foreign(what) | ReadFailure::Damaged(what)) => Err(refuse(what)),
         Err(ReadFailure::Io(error)) => Err(refuse(error.to_string())),
     }
+}
+
+/// Where the digits of the checksum are, in a header or in a whole file.
+fn checksum_place(bytes: &[u8]) -> Option<Range<usize>> {
+    let start = bytes.windows(BEFORE_CHECKSUM.len()).position(|part| part == BEFORE_CHECKSUM)? + BEFORE_CHECKSUM.len();
+    Some(start..start + Checksum::DIGITS).filter(|place| place.end <= bytes.len())
 }
 
 /// Writes a file by way of a temporary one beside it: readers see the old file or the new one, never a part.
@@ -191,11 +215,18 @@ pub fn read_bytes<S: Stored>(bytes: &[u8], name: &str) -> Result<S, Error> {
 }
 
 fn read<S: Stored>(mut source: impl Read, len: u64) -> Result<S, ReadFailure> {
-    let header = read_header(&mut source, len)?;
-    let payload = len - PREFIX - header.len() as u64;
+    let mut raw = read_header(&mut source, len)?;
+    let payload = len - PREFIX - raw.len() as u64;
     // Parsing checks that the tensors tile their part of the file, each as long as its shape says.
-    let header: Metadata = serde_json::from_slice(&header).map_err(|error| foreign(&error.to_string()))?;
-    let document = read_document::<S>(&header)?;
+    let header: Metadata = serde_json::from_slice(&raw).map_err(|error| foreign(&error.to_string()))?;
+    let (document, stated) = read_document::<S>(&header)?;
+    let mut checksum = Checksum::default();
+    checksum.update(&(raw.len() as u64).to_le_bytes());
+    if let (Some(place), Some(_)) = (checksum_place(&raw), &stated) {
+        raw[place].copy_from_slice(NO_CHECKSUM.as_bytes());
+    }
+    checksum.update(&raw);
+    drop(raw);
     let layout = S::layout(&document).map_err(ReadFailure::Damaged)?;
     check_tensors(&header, &layout, payload)?;
     let mut tensors = Tensors::default();
@@ -203,8 +234,12 @@ fn read<S: Stored>(mut source: impl Read, len: u64) -> Result<S, ReadFailure> {
     for name in header.offset_keys() {
         let Some(info) = header.info(&name) else { continue };
         let bytes = read_exactly(&mut source, info.data_offsets.1 - info.data_offsets.0)?;
+        checksum.update(&bytes);
         let data = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         tensors.add(&name, info.shape.clone(), data);
+    }
+    if stated.is_some_and(|stated| stated != checksum.text()) {
+        return Err(ReadFailure::Damaged("its checksum does not match its contents".into()));
     }
     S::assemble(document, tensors).map_err(ReadFailure::Damaged)
 }
@@ -225,7 +260,8 @@ fn read_header(source: &mut impl Read, len: u64) -> Result<Vec<u8>, ReadFailure>
     read_exactly(source, size as usize)
 }
 
-fn read_document<S: Stored>(header: &Metadata) -> Result<S::Document, ReadFailure> {
+/// The document, and the checksum that it states.
+fn read_document<S: Stored>(header: &Metadata) -> Result<(S::Document, Option<String>), ReadFailure> {
     let text = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
     let text = text.ok_or_else(|| foreign("a safetensors file without `natmix` in its metadata"))?;
     let label: Label = serde_json::from_str(text).map_err(|error| foreign(&error.to_string()))?;
@@ -241,7 +277,7 @@ fn read_document<S: Stored>(header: &Metadata) -> Result<S::Document, ReadFailur
     }
     let envelope: Envelope<'_, S::Document> =
         serde_json::from_str(text).map_err(|error| ReadFailure::Damaged(error.to_string()))?;
-    Ok(envelope.content)
+    Ok((envelope.content, envelope.checksum.map(Cow::into_owned)))
 }
 
 /// Whether a file has the tensors of the layout and nothing else, and they fill it to its last byte.

@@ -55,6 +55,10 @@ impl<T: Target> Target for Transformed<T> {
         self.curvatures
     }
 
+    fn gradient_is_tested(&self) -> bool {
+        self.target.gradient_is_tested()
+    }
+
     fn num_rows(&self) -> Option<usize> {
         self.target.num_rows()
     }

@@ -4,8 +4,8 @@ use natmix::observe::TraceRow;
 
 use crate::formation::{Formation, Moment};
 use crate::{
-    ComponentSummary, Draws, Evals, Loo, ModelSummary, Parameter, Report, ReportedEstimate, Scores, StopSummary,
-    VerdictSummary,
+    ComponentSummary, Draws, Evals, Loo, ModelCheck, ModelSummary, Parameter, Report, ReportedEstimate, Scores,
+    StopSummary, VerdictSummary,
 };
 
 /// A report with everything that its page is built from.
@@ -75,8 +75,11 @@ pub fn empty() -> Sample {
         config: serde_json::Value::Null,
         train: None,
         test: None,
+        validation: None,
         ood: None,
         loo: None,
+        model_checks: vec![],
+        model_notes: vec![],
     };
     let draws = Draws { names: vec![], values: vec![], component: vec![] };
     Sample { report, trace: vec![], draws, formation: None }
@@ -228,7 +231,8 @@ pub fn logistic() -> Sample {
         ..Scores::default()
     };
     (sample.report.train, sample.report.test) = (Some(scores(800, 0.01)), Some(scores(200, 0.05)));
-    sample.report.loo = Some(Loo { elpd: -507.31, se: 14.92, p_loo: 23.84, bad_rows: 0, max_k_hat: 0.41 });
+    sample.report.loo =
+        Some(Loo { elpd: -507.31, se: 14.92, p_loo: 23.84, bad_rows: 0, max_k_hat: 0.41, influential: vec![] });
     sample.trace = climb(&mut noise, -120_000.0, -585.13, 0.02, 98, |_| 1);
     sample.draws = draws;
     sample
@@ -290,7 +294,21 @@ pub fn bad() -> Sample {
     let residuals = (0..300).map(|_| (20.0 + 8.0 * noise.normal(), noise.normal())).collect();
     sample.report.train =
         Some(Scores { rows: 512, nll: Some(2.31), rmse: Some(4.213), residuals, ..Scores::default() });
-    sample.report.loo = Some(Loo { elpd: -1201.4, se: 33.1, p_loo: 19.2, bad_rows: 17, max_k_hat: 1.42 });
+    sample.report.loo =
+        Some(Loo { elpd: -1201.4, se: 33.1, p_loo: 19.2, bad_rows: 17, max_k_hat: 1.42, influential: vec![] });
+    let bars: Vec<f64> = (0..24).map(|i| (-0.02 * (f64::from(i) - 12.0).powi(2)).exp() / 12.5).collect();
+    let check = |statistic: &str, observed, p| ModelCheck {
+        statistic: statistic.into(),
+        observed,
+        mean: 20.1,
+        q05: 18.0,
+        q95: 22.2,
+        p,
+        range: (17.0, 23.0),
+        bars: bars.clone(),
+    };
+    sample.report.model_checks = vec![check("mean", 20.3, 0.46), check("largest residual", 41.0, 0.0)];
+    sample.report.model_notes = vec!["the largest residual is 41.0 times the noise: look at <that> row".into()];
     sample.trace = climb(&mut noise, -1700.0, -1418.0, 9.0, 2500, |t| 1 + (29.0 * t) as usize);
     sample.trace[5].elbo = f64::NAN;
     sample.draws = draws;

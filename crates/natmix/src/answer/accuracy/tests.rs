@@ -22,7 +22,7 @@ fn sorted_normals(n: usize) -> Vec<f64> {
 #[test]
 fn equal_weights_leave_only_the_monte_carlo_error() {
     let values = sorted_normals(4000);
-    let Judged { mixture, weighted } = judged(&values, &[1.0 / 4000.0; 4000]);
+    let Judged { mixture, weighted, .. } = judged(&values, &[1.0 / 4000.0; 4000]);
     assert!(mixture.holds && weighted.holds && !mixture.heavy_tails);
     assert!(mixture.quantile.se < 1e-9 && (mixture.mean.error - 0.158).abs() < 0.002 && mixture.sd.error < 0.13);
     // The mean of 4,000 draws: 0.0158 standard deviations, of a limit of 0.1.
@@ -39,7 +39,7 @@ fn a_shift_of_the_weights_shows_in_every_figure() {
     let raw: Vec<f64> = values.iter().map(|x| (0.3 * x).exp()).collect();
     let total: f64 = raw.iter().sum();
     let weights: Vec<f64> = raw.iter().map(|w| w / total).collect();
-    let Judged { mixture, weighted } = judged(&values, &weights);
+    let Judged { mixture, weighted, .. } = judged(&values, &weights);
     assert!(!mixture.holds && weighted.holds);
     assert!((mixture.mean.error - 3.0).abs() < 0.2, "{}", mixture.mean.error);
     assert!(weighted.ess < 4000.0 && weighted.ess > 3000.0, "{}", weighted.ess);
@@ -52,7 +52,7 @@ fn a_gap_between_two_modes_does_not_decide() {
     let weights: Vec<f64> = (0..4000).map(|i| if i % 2 == 0 { 0.498 } else { 0.502 } / 2000.0).collect();
     assert!(judged(&values, &weights).mixture.holds);
     let weights: Vec<f64> = (0..4000).map(|i| if i % 2 == 0 { 0.4 } else { 0.6 } / 2000.0).collect();
-    let Judged { mixture, weighted } = judged(&values, &weights);
+    let Judged { mixture, weighted, .. } = judged(&values, &weights);
     assert!(!mixture.holds && weighted.holds);
 }
 
@@ -99,7 +99,7 @@ fn heavy_tails_are_judged_by_quantiles_alone() {
     let noise = normal(0.0, 1.0, 4).sample(4000, 5);
     let values: Vec<f64> =
         noise.chunks_exact(4).map(|x| x[0] / ((x[1] * x[1] + x[2] * x[2] + x[3] * x[3]) / 3.0).sqrt()).collect();
-    let Judged { mixture, weighted } = judged(&values, &[1.0 / 4000.0; 4000]);
+    let Judged { mixture, weighted, .. } = judged(&values, &[1.0 / 4000.0; 4000]);
     assert!(weighted.heavy_tails && weighted.holds && mixture.holds);
 }
 

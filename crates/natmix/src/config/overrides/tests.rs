@@ -30,8 +30,8 @@ fn all() -> Overrides {
         "radius": "fixed", "draws_per_component": 17, "estimator": "exact", "entropy_trick": "on", "rule": "improved",
         "rate": 0.25, "decay": 0.125, "step_cap": 2.0, "trust_region": 0.5, "momentum": 0.75, "curvature_rate": 0.0625,
         "damping": 0.5, "weight_rule": "plain", "weight_rate": 0.5, "weight_trust_region": 0.25, "minibatch": 9,
-        "tolerance": 0.5, "max_evals": 77, "max_seconds": 8.0, "init_mean": [1.0, 2.0], "init_sd": 3.0, "seed": 11,
-        "threads": 2
+        "tolerance": 0.5, "max_evals": 77, "max_seconds": 8.0, "init_mean": [1.0, 2.0], "init_sd": 3.0, "check": false,
+        "seed": 11, "threads": 2
     }"#;
     let all: Overrides = serde_json::from_str(json).unwrap();
     assert_eq!(all.given().count(), Overrides::NAMES.len());
@@ -92,6 +92,7 @@ fn every_setting_is_read_or_refused_by_every_method() {
         "tolerance",
         "max_evals",
         "max_seconds",
+        "check",
         "init_mean",
         "init_sd",
         "seed",

@@ -29,6 +29,8 @@ pub(crate) struct Summit {
     pub grad: Vec<f64>,
     /// The known mode that it leads to.
     pub joins: Option<usize>,
+    /// Whether the climb ended by itself, not for want of rounds or evaluations.
+    pub finished: bool,
     /// Variance of each coordinate by the inverse curvature that the climb has estimated.
     pub variance: Vec<f64>,
 }
@@ -222,6 +224,7 @@ pub(crate) fn climb(
         .filter(|climb| climb.log_p.is_finite())
         .map(|climb| Summit {
             variance: climb.variance(scale),
+            finished: climb.end.is_some(),
             joins: match climb.end {
                 Some(ClimbEnd::Joins(mode)) => Some(mode),
                 _ => None,

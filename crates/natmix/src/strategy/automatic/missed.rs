@@ -102,6 +102,7 @@ impl CandidatePoints {
                 log_p: self.log_p[i],
                 grad: self.grad[i * d..(i + 1) * d].to_vec(),
                 joins: None,
+                finished: true,
                 variance,
             };
             if let Some(gaussian) = laplace(evaluator, &summit, sd, q.covariance_kind(), tuning)? {

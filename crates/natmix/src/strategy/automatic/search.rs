@@ -1,8 +1,9 @@
-//! Finding the modes: climbs from many starts, merged by what they cover, until no new mode appears.
+//! Finding the modes: climbs from many starts, merged by what they cover.
 //!
-//! The starts are drawn from the start distribution, in batches that double. The share of starts whose mode has been met
-//! only once (Good and Turing) estimates the chance that the next start finds a new mode: a share of starts, not of
-//! posterior mass. The search ends when that share is small, or its part of the budget is spent.
+//! The starts are drawn from the start distribution, in batches that double. Narrow modes beside wide ones attract few starts,
+//! so that only their number says what could be seen: it follows from the budget alone. The share of starts whose mode has
+//! been met only once (Good and Turing) estimates the chance that the next start finds a new mode: a share of starts, not of
+//! posterior mass.
 
 use super::ascent::{Summit, climb};
 use super::evaluate::LimitedEvaluator;
@@ -13,6 +14,9 @@ use crate::family::{CovarianceKind, Gaussian};
 use crate::noise::{Noise, Purpose};
 use serde::{Deserialize, Serialize};
 
+/// Share of the mass found from which on a mode must have a component.
+const HEAVY_SHARE: f64 = 0.01;
+
 /// What a search has found, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchSummary {
@@ -20,8 +24,14 @@ pub struct SearchSummary {
     pub starts: u64,
     /// Different modes that they ended in.
     pub modes: u64,
+    /// Modes that hold at least 1% of the mass found, by Laplace's estimate.
+    #[serde(default)]
+    pub heavy_modes: u64,
     /// Modes that only one start ended in.
     pub singles: u64,
+    /// Starts from which the climb did not end: they are where they were given up.
+    #[serde(default)]
+    pub unfinished: u64,
     /// Share of the mass found (by Laplace's estimate) that lies in modes which both halves of the starts have met: how
     /// far independent restarts agree.
     pub agreement: f64,
@@ -34,6 +44,17 @@ impl SearchSummary {
     /// a new mode. Not a share of posterior mass.
     pub fn share_of_singles(&self) -> f64 {
         if self.starts == 0 { 1.0 } else { self.singles as f64 / self.starts as f64 }
+    }
+
+    /// Share of starts that must lead to a mode for it to have been found with 99% probability: `1 - (1 - share)^starts`
+    /// is 0.99.
+    pub fn visible_share(&self) -> f64 {
+        if self.log_concave { 0.0 } else { 1.0 - 0.01_f64.powf(1.0 / self.starts as f64) }
+    }
+
+    /// Whether most climbs did not end, so that more starts would not have helped.
+    pub fn climbs_do_not_end(&self) -> bool {
+        2 * self.unfinished > self.starts
     }
 }
 
@@ -80,37 +101,35 @@ pub(crate) struct Search {
     /// Climbs that joined a mode, and those of them at which its parabola predicts `log p`.
     joined: u64,
     predicted: u64,
-    /// Starts without a finite value.
+    /// Starts without a finite value, and those whose climb did not end.
     failed: u64,
+    unfinished: u64,
 }
 
 impl Search {
-    /// Searches within the limit of `evaluator`, for at most as many modes as there may be components.
+    /// Searches from as many starts as the limit of `evaluator` allows, up to a number. Ends early where the target declares
+    /// itself log-concave, where climbs do not end, and with as many modes as there may be components. Where one parabola
+    /// explains every climb it goes on: a narrow mode may hide there too, and such climbs cost two or three evaluations.
     pub fn run(
         evaluator: &mut LimitedEvaluator<'_>,
         from: StartFrom<'_>,
         kind: CovarianceKind,
         tuning: &Tuning,
     ) -> Result<Self, Error> {
-        let most_modes = 2 * tuning.max_components;
         let mut search = Self { log_concave: evaluator.is_log_concave(), ..Self::default() };
         let mut batch = if search.log_concave { 1 } else { tuning.search_first_starts };
-        let first = evaluator.evals();
         while evaluator.may_spend(4 * batch) {
             let before = evaluator.evals();
             search.batch(evaluator, from, kind, batch, tuning)?;
-            // Thorough where it is cheap: a rare mode is worth some of the evaluations that the search has left.
-            let thorough = evaluator.evals()
-                >= first + (tuning.search_thorough_share * (evaluator.limit - first) as f64) as u64
-                || search.starts as usize >= tuning.search_plenty_per_mode * search.modes.len();
-            if search.enough(tuning) && (thorough || search.log_concave) || search.modes.len() >= most_modes {
+            if search.is_over(tuning) {
                 break;
             }
             let cost = ((evaluator.evals() - before) / batch as u64).max(1);
             let affordable = evaluator.limit.saturating_sub(evaluator.evals()) / cost;
             let made = search.starts as usize;
             let second = made == tuning.search_first_starts;
-            batch = if second { second_batch(tuning) } else { made }.min(affordable as usize);
+            let next = if second { second_batch(tuning) } else { made };
+            batch = next.min(tuning.search_max_starts - made).min(affordable as usize);
             if batch < 2 {
                 break;
             }
@@ -118,11 +137,14 @@ impl Search {
         Ok(search)
     }
 
-    fn enough(&self, tuning: &Tuning) -> bool {
-        let n = self.starts as usize;
-        let enough = n >= tuning.search_first_starts + second_batch(tuning);
-        let few_singles = self.singles() as f64 <= tuning.search_max_singles * n as f64;
-        self.log_concave || enough && few_singles
+    /// Whether there is no point in more starts.
+    fn is_over(&self, tuning: &Tuning) -> bool {
+        let starts = self.starts as usize;
+        let judged = starts >= tuning.search_first_starts + second_batch(tuning);
+        // Most climbs did not end: what they would find is unknown, and they use up the budget.
+        let endless = judged && 2 * self.unfinished > self.starts;
+        let enough = starts >= tuning.search_max_starts || self.modes.len() >= 2 * tuning.max_components;
+        self.log_concave || enough || endless
     }
 
     fn batch(
@@ -166,6 +188,7 @@ impl Search {
         tuning: &Tuning,
     ) -> Result<(), Error> {
         let half = (number % 2) as usize;
+        self.unfinished += u64::from(!summit.finished);
         if let Some(mode) = summit.joins {
             self.joined += 1;
             let predicted = self.modes[mode].predicts(&summit.z, summit.log_p, tuning.climb_tolerance);
@@ -197,15 +220,17 @@ impl Search {
     pub fn summary(&self) -> SearchSummary {
         let most = self.modes.iter().map(FoundMode::log_mass).fold(f64::NEG_INFINITY, f64::max);
         let (mut both, mut all) = (0.0, 0.0);
-        for mode in &self.modes {
-            let mass = (mode.log_mass() - most).exp();
+        let masses: Vec<f64> = self.modes.iter().map(|mode| (mode.log_mass() - most).exp()).collect();
+        for (mode, mass) in self.modes.iter().zip(&masses) {
             all += mass;
-            both += if mode.hits.iter().all(|hits| *hits > 0) { mass } else { 0.0 };
+            both += if mode.hits.iter().all(|hits| *hits > 0) { *mass } else { 0.0 };
         }
         SearchSummary {
             starts: self.starts,
             modes: self.modes.len() as u64,
+            heavy_modes: masses.iter().filter(|mass| **mass >= HEAVY_SHARE * all).count() as u64,
             singles: self.singles(),
+            unfinished: self.unfinished,
             agreement: if self.log_concave && all > 0.0 {
                 1.0
             } else if all > 0.0 {

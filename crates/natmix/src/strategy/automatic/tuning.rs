@@ -41,17 +41,12 @@ tuning! {
     max_components_evals: u64 = 4000,
 
     /// Share of the evaluations that the search for modes may spend: the larger part is needed to shape the components.
-    search_share: f64 = 0.2,
+    search_share: f64 = 0.3,
+    /// Most starts: a mode to which 0.8% of starts lead is then found with 99% probability.
+    search_max_starts: usize = 600,
     /// Starts of the first batch: enough to see whether all of them lead to one mode. The second has three times as many,
     /// and each later one as many as all before it.
     search_first_starts: usize = 4,
-    /// Share of its evaluations that a search spends even if it has found no new modes for long: rare modes are worth it.
-    search_thorough_share: f64 = 0.25,
-    /// Starts per known mode at which it ends without having spent that share.
-    search_plenty_per_mode: usize = 64,
-    /// Share of starts in modes met only once (the Good-Turing estimate of the chance of a new mode) at which the search
-    /// ends.
-    search_max_singles: f64 = 0.02,
     /// Squared distance, in a mode's own metric, within which another summit is the same mode: two standard deviations.
     /// A climb counts as leading to a mode if a Newton step from it lands within half of that.
     search_same_distance: f64 = 4.0,

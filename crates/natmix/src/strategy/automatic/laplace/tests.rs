@@ -12,7 +12,14 @@ fn at_zero(precision: &[f64], sd: &[f64], kind: CovarianceKind, most_evals: u64)
         grad.into_iter().for_each(|grad| grad.copy_from_slice(&slope));
         log_p
     });
-    let summit = Summit { z: vec![0.0; d], log_p: 0.0, grad: vec![0.0; d], joins: None, variance: vec![0.01; d] };
+    let summit = Summit {
+        z: vec![0.0; d],
+        log_p: 0.0,
+        grad: vec![0.0; d],
+        joins: None,
+        finished: true,
+        variance: vec![0.01; d],
+    };
     with_evaluator(&target.unwrap(), most_evals, |evaluator| {
         let gaussian = laplace(evaluator, &summit, sd, kind, &Tuning::default()).unwrap();
         (gaussian, evaluator.evals())

@@ -1,0 +1,89 @@
+//! The arguments of `natmix experiments`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// The experiments.
+#[derive(Debug, Subcommand)]
+pub enum ExperimentCommand {
+    /// Fit targets with known posteriors at default settings, and compare each verdict with the truth
+    #[command(after_help = "Examples:\n  natmix experiments battery --half choose --json > choose.json\n  \
+        natmix experiments battery --families funnels,mixtures --seeds 101-105")]
+    Battery(BatteryArgs),
+}
+
+/// A half of the targets, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HalfName {
+    /// Targets on which constants are chosen
+    Choose,
+    /// Targets on which results are reported
+    Report,
+    /// All targets
+    All,
+}
+
+/// Seeds as a range such as `1-5`, or a list such as `1,3,7-9`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeedList(pub Vec<u64>);
+
+/// `natmix experiments battery`.
+#[derive(Debug, Args)]
+pub struct BatteryArgs {
+    /// Only these families [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub families: Vec<String>,
+    /// Only these targets [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub targets: Vec<String>,
+    /// Which half of the targets
+    #[arg(long, value_enum, value_name = "HALF", default_value_t = HalfName::All)]
+    pub half: HalfName,
+    /// Seeds of the fits: a range or a list
+    #[arg(long, value_name = "A-B", default_value = "1-5", value_parser = seed_list)]
+    pub seeds: SeedList,
+    /// Most evaluations of a fit [default: that of a fit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_evals: Option<u64>,
+    /// Fits at a time, each on one thread; never changes a result [default: one per core]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub threads: usize,
+    /// Only print which share of starts leads to each mode of the mixtures
+    #[arg(long)]
+    pub basins: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Most seeds in one run: more is surely a typing error.
+const MOST_SEEDS: usize = 10_000;
+
+fn seed_list(text: &str) -> Result<SeedList, String> {
+    let mut seeds = Vec::new();
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("{text} is not a seed"));
+    for part in text.split(',') {
+        let (first, last) = match part.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(part)?, number(part)?),
+        };
+        if last < first || last - first >= MOST_SEEDS as u64 || seeds.len() >= MOST_SEEDS {
+            return Err(format!("{part} is not a range of at most {MOST_SEEDS} seeds"));
+        }
+        seeds.extend(first..=last);
+    }
+    Ok(SeedList(seeds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_ranges_and_lists() {
+        assert_eq!(seed_list("101-103").unwrap().0, [101, 102, 103]);
+        assert_eq!(seed_list("1,3,7-8").unwrap().0, [1, 3, 7, 8]);
+        for wrong in ["", "5-1", "a", "1-", "0-99999999999"] {
+            assert!(seed_list(wrong).is_err(), "{wrong}");
+        }
+    }
+}

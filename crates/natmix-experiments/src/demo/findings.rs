@@ -1,0 +1,76 @@
+//! What the fits of one data set show, in words: nothing is claimed that their figures do not say.
+
+use super::DemoSet;
+use super::measure::Measured;
+use natmix_report::number;
+
+/// Standard errors by which two ELBOs must differ to be called different.
+const CLEAR: f64 = 2.0;
+/// Test log likelihoods per point closer than this are called alike.
+const ALIKE: f64 = 0.005;
+
+/// One sentence per finding.
+pub fn sentences(set: &DemoSet) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (components, steps, error) in &set.failed {
+        let steps = number::count(*steps);
+        sentences.push(format!("The fit with K = {components} failed after {steps} steps: {error}."));
+    }
+    let (Some(first), Some(last)) = (set.fits.first(), set.fits.last()) else { return sentences };
+    if set.curves.is_empty() {
+        sentences.push(convergence(&set.fits));
+    }
+    if last.components > first.components {
+        sentences.push(elbo(first, last, &set.fits));
+        let gain = last.test_log_likelihood - first.test_log_likelihood;
+        sentences.push(match gain.abs() < ALIKE {
+            true => "The test log likelihood is the same for all practical purposes.".into(),
+            false => format!("The test log likelihood per point changes by {}.", signed(gain, 3)),
+        });
+    }
+    let small = set.fits.iter().filter(|fit| fit.weights.iter().any(|w| *w < 0.01)).map(|fit| fit.components);
+    let small: Vec<String> = small.map(|k| k.to_string()).collect();
+    if !small.is_empty() {
+        sentences.push(format!("With K = {} a component has lost its weight (below 1%).", small.join(", ")));
+    }
+    let higher = set.fits.iter().all(|fit| fit.entropy_off_data > fit.entropy_on_data);
+    sentences.push(match higher {
+        true => "The predictive entropy is higher away from the data than on them, for every K.".into(),
+        false => "The predictive entropy is not higher away from the data for every K.".into(),
+    });
+    sentences
+}
+
+fn convergence(fits: &[Measured]) -> String {
+    let not: Vec<String> = fits.iter().filter(|fit| !fit.converged).map(|fit| fit.components.to_string()).collect();
+    match not.is_empty() {
+        true => "Every fit has converged.".into(),
+        false => format!("The fits with K = {} had not converged when they stopped.", not.join(", ")),
+    }
+}
+
+fn elbo(first: &Measured, last: &Measured, fits: &[Measured]) -> String {
+    let (gain, error) = (last.elbo - first.elbo, first.elbo_se.hypot(last.elbo_se));
+    let falls: Vec<String> = fits
+        .windows(2)
+        .filter(|pair| pair[1].elbo < pair[0].elbo - CLEAR * pair[0].elbo_se.hypot(pair[1].elbo_se))
+        .map(|pair| format!("from K = {} to {}", pair[0].components, pair[1].components))
+        .collect();
+    let falls = match falls.is_empty() {
+        true => String::new(),
+        false => format!("; it falls {}", falls.join(" and ")),
+    };
+    format!(
+        "From K = {} to {} the ELBO changes by {} ± {} nats{falls}. Copies of one function with its hidden units in another order \
+         can gain {}.",
+        first.components,
+        last.components,
+        signed(gain, 2),
+        number::fixed(error, 2),
+        number::fixed(last.symmetry - first.symmetry, 2)
+    )
+}
+
+fn signed(x: f64, decimals: usize) -> String {
+    format!("{}{}", if x > 0.0 { "+" } else { "" }, number::fixed(x, decimals))
+}
