@@ -267,15 +267,16 @@ impl EngineRun<'_> {
             (Some(to), Some(state)) => earlier_rows(to.out, state.iteration()),
             _ => Vec::new(),
         };
+        let checkpoint = to.filter(|_| checkpoints).map(|to| (to.out.staged(files::CHECKPOINT), to.data.clone()));
+        let checkpointer = checkpoint.clone().map(|(path, data)| {
+            Checkpointer::new(path, CHECKPOINT_EVERY).and_after(CHECKPOINT_INTERVAL).with_data(data)
+        });
         let mut recorder = IterationRecorder {
             file: to.map(|to| TraceFile::open(to.out, &earlier)).transpose()?,
             rows: earlier,
+            checkpointer,
             watch,
         };
-        let checkpoint = to.filter(|_| checkpoints).map(|to| (to.out.staged(files::CHECKPOINT), to.data.clone()));
-        let mut checkpointer = checkpoint.clone().map(|(path, data)| {
-            Checkpointer::new(path, CHECKPOINT_EVERY).and_after(CHECKPOINT_INTERVAL).with_data(data)
-        });
         let mut fit = Fit::new(target, config);
         if let Some(state) = resumed {
             fit = fit.resume(state);
@@ -283,9 +284,6 @@ impl EngineRun<'_> {
             fit = fit.start(start);
         }
         fit = fit.observe(&mut recorder);
-        if let Some(checkpointer) = &mut checkpointer {
-            fit = fit.observe(checkpointer);
-        }
         fit = fit.observe(&mut cancel);
         if let Some(frames) = &mut frames {
             fit = fit.observe(&mut frames.film);
@@ -293,8 +291,9 @@ impl EngineRun<'_> {
         let mut fitted = fit.run()?;
         fitted.evals += before;
         let IterationRecorder { file, rows, .. } = recorder;
-        if let Some((path, data)) = checkpoint {
-            // Whatever happens before the results are complete, the run can be resumed from its end.
+        if let Some((path, data)) = checkpoint.filter(|_| fitted.observer_error.is_none()) {
+            // Whatever happens before the results are complete, the run can be resumed from its end. After an observer has
+            // failed the trace may lack rows, and the last checkpoint that it covers stays.
             let state = fitted.state.clone().with_data(data);
             let saved = Checkpoint { state, config: fitted.config.clone() }.save(&path);
             if fitted.stop.reason == StopReason::Cancelled {

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::fit::FitWatch;
 use crate::folder::{self, OutputFolder};
 use crate::record::{files, read_rows};
+use natmix::checkpoint::Checkpointer;
 use natmix::observe::{Iteration, Observer, Searching, TraceRow};
 use natmix_nets::training::{EpochRow, EpochWatch};
 use serde::Serialize;
@@ -40,10 +41,11 @@ impl TraceFile {
     }
 }
 
-/// Records the trace of a run of the engine.
+/// Records the trace of a run of the engine, and its checkpoints: one whose trace cannot be written is never made.
 pub(crate) struct IterationRecorder<'a> {
     pub file: Option<TraceFile>,
     pub rows: Vec<TraceRow>,
+    pub checkpointer: Option<Checkpointer>,
     pub watch: &'a mut dyn FitWatch,
 }
 
@@ -60,7 +62,9 @@ impl Observer for IterationRecorder<'_> {
             file.write(&row)?;
         }
         self.rows.push(row);
-        Ok(ControlFlow::Continue(()))
+        self.checkpointer
+            .as_mut()
+            .map_or(Ok(ControlFlow::Continue(())), |checkpointer| checkpointer.iteration(iteration))
     }
 }
 

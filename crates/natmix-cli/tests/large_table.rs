@@ -1,4 +1,4 @@
-//! A million rows of 20 features: time and memory of a whole fit. Takes a minute, so it runs by hand:
+//! A million rows of 20 features: time and memory of a whole fit. Takes minutes, so it runs with `scripts/test --slow`, or alone:
 //!
 //! `cargo test --release -p natmix-cli --test large_table -- --ignored --nocapture`
 #![cfg(target_os = "linux")]
@@ -55,7 +55,7 @@ fn watch(child: &Child) -> (u64, f64) {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes minutes: scripts/test --slow runs it"]
 fn a_million_rows() {
     let folder = CommandFolder::new("million");
     write_table(File::create(folder.path("table.csv")).unwrap()).unwrap();

@@ -54,12 +54,12 @@ pub const DEFAULT_EVALS: u64 = 100_000;
 
 /// Points that a component draws where the points of others are of no use to it.
 fn unaided_draws(dim: usize, shape: CurvatureShape, tuning: &Tuning) -> usize {
-    let draws = match shape {
-        CurvatureShape::Full => tuning.draw_base + (tuning.draw_per_dimension * dim as f64) as usize,
+    let more = (tuning.draw_per_dimension * dim as f64) as usize;
+    match shape {
+        CurvatureShape::Full => (tuning.draw_base + more).max(tuning.draw_min),
         // The regression is by coordinate, so the dimension does not matter.
-        CurvatureShape::Diag => 0,
-    };
-    draws.max(tuning.draw_min)
+        CurvatureShape::Diag => tuning.draw_min,
+    }
 }
 
 /// The budget of evaluations, if there is one.

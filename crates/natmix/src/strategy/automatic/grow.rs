@@ -16,7 +16,7 @@ use crate::noise::{Noise, Purpose};
 /// How many children each component gets, itself counted, when there may be `wanted` components in all.
 pub(crate) fn children(weights: &[f64], residual_variance: &[f64], wanted: usize, tuning: &Tuning) -> Vec<usize> {
     let (count, most) = (weights.len(), tuning.growth_max_variance);
-    // Components that fit are worth no child.
+    // A component that fits has no residual variance, and gets no more children.
     let worth: Vec<f64> = (0..count).map(|k| weights[k] * residual_variance[k].min(most).sqrt()).collect();
     let total: f64 = worth.iter().sum();
     let room = wanted.saturating_sub(count);

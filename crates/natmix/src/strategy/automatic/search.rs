@@ -16,6 +16,11 @@ use serde::{Deserialize, Serialize};
 
 /// Share of the mass found from which on a mode must have a component.
 const HEAVY_SHARE: f64 = 0.01;
+/// Known modes with which climbs are compared on their way: those met most often save most evaluations, and each costs time.
+const MAX_KNOWN: usize = 32;
+/// Squared distance, in a mode's own metric, beyond which a climb is not compared with the mode: its curvature says nothing
+/// about a place so far away.
+const FAR_DISTANCE: f64 = 1e4;
 
 /// What a search has found, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -168,6 +173,7 @@ impl Search {
         }
         let mut order: Vec<usize> = (0..self.modes.len()).collect();
         order.sort_by_key(|&mode| std::cmp::Reverse(self.modes[mode].hits.iter().sum::<u64>()));
+        order.truncate(MAX_KNOWN);
         let known: Vec<Gaussian> = order.iter().map(|&mode| self.modes[mode].gaussian.clone()).collect();
         let summits = climb(evaluator, &starts, from.sd, &known, tuning)?;
         self.failed += (count - summits.len()) as u64;
@@ -208,6 +214,7 @@ impl Search {
 
     /// Whether one parabola predicts the log density wherever the search has been: a Gaussian, as far as it can tell.
     pub fn is_gaussian(&self, tuning: &Tuning) -> bool {
+        // As many as the second batch, the first that can join a mode, is likely to bring.
         let enough = self.joined >= second_batch(tuning) as u64;
         self.modes.len() == 1 && self.failed == 0 && enough && self.predicted == self.joined
     }
@@ -254,6 +261,9 @@ pub(crate) fn leads_to(mode: &Gaussian, z: &[f64], grad: &[f64], tuning: &Tuning
     let delta: Vec<f64> = z.iter().zip(mode.mean()).map(|(a, b)| a - b).collect();
     let mut miss = vec![0.0; z.len()];
     mode.precision().times(&delta, &mut miss);
+    if delta.iter().zip(&miss).map(|(a, b)| a * b).sum::<f64>() > FAR_DISTANCE {
+        return false;
+    }
     miss.iter_mut().zip(grad).for_each(|(miss, g)| *miss += g);
     let mut landing = miss.clone();
     mode.precision().solve(&mut landing);

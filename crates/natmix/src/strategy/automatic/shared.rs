@@ -17,9 +17,9 @@ use crate::target::Points;
 use crate::workspace::ScratchPool;
 use rayon::prelude::*;
 
-/// Independent draws: the importance weights assume that each point alone follows the density `s`.
 /// Importance weight below which a point is left out of a component's sums; a point of its own has a weight near one.
 const MIN_IMPORTANCE: f64 = 1e-5;
+/// Independent draws: the importance weights assume that each point alone follows the density `s`.
 const PLAN: DrawPlan = DrawPlan { plan: Plan::Independent, radius: Radius::Random };
 
 /// Points of the previous iteration, with those values that do not depend on the mixture.

@@ -120,7 +120,7 @@ tuning! {
     growth_min_added: f64 = 3.0,
     /// Components that a split may add per tolerance of misfit.
     growth_per_tolerance: f64 = 4.0,
-    /// Times as many components after a split where no budget of evaluations says how many, and times itself at least.
+    /// Times as many components after a split where no budget of evaluations says how many; at least the square of this.
     growth_factor: usize = 4,
     /// Share of the residual's variance that must follow the distance from the mean alone for children of different widths.
     growth_radial_share: f64 = 0.4,
