@@ -180,6 +180,7 @@ impl FitJob<'_> {
         let run = EngineRun { target, config, start, resumed, before, frames, checkpoints: true };
         let mut finished = run.run(to, cancel, self.watch)?;
         finished.evals *= problem.calls_per_point();
+        finished.diagnostic_evals *= problem.calls_per_point();
         finished.sample = Some(DeliveredSample::of(&finished.mixture, finished.answer.as_ref(), settings.seed()));
         Ok(finished)
     }

@@ -138,6 +138,7 @@ pub(crate) fn answer(
         level: diagnostics.level,
         draws: weighted.map_or(DRAWS, |answer| answer.weights.len()),
         ess: weighted.map_or(DRAWS as f64, |_| diagnostics.ess),
+        missed_mass: diagnostics.missed_mass.map(|missed| ReportedEstimate { mean: missed.mean, se: missed.se }),
         accuracy: measured
             .map(|(one, parameter)| AccuracySummary {
                 name: parameter.name.clone(),

@@ -105,6 +105,9 @@ pub struct AnswerSummary {
     /// Effective number of draws.
     #[serde(with = "nullable")]
     pub ess: f64,
+    /// Lower bound for the share of the mass that lies beside the mixture, if it was sought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_mass: Option<ReportedEstimate>,
     /// One entry per parameter, if measured.
     pub accuracy: Vec<AccuracySummary>,
 }

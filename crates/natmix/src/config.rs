@@ -141,7 +141,7 @@ impl Default for Config {
             init_mean: vec![0.0],
             init_sd: vec![1.0],
             check: true,
-            diagnostic_draws: 4_000,
+            diagnostic_draws: 3_000,
             seed: DEFAULT_SEED,
             threads: 0,
         }

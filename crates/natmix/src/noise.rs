@@ -32,6 +32,8 @@ pub(crate) enum Purpose {
     GradientCheck = 10,
     /// Points far out, at which the tails of a density are examined.
     Tails = 11,
+    /// Chains that look for mass beside a mixture.
+    Probe = 12,
 }
 
 /// One stream of random numbers.

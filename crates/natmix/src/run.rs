@@ -149,8 +149,8 @@ fn run_in_pool(
     let mut fitted = conclude(ended, config, target, &mut *evaluator, &scratch)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
-        let facts =
-            FitFacts { has_gradient: target.has_gradient(), converged: fitted.stop.converged, start_sd: &start_sd };
+        let holds = fitted.stop.converged && diagnostics.level.holds();
+        let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd: &start_sd };
         match tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed) {
             Ok(tails) => {
                 diagnostics.verdict.reasons.splice(0..0, tails.reasons(&coordinate_names(target)));
@@ -160,6 +160,7 @@ fn run_in_pool(
             Err(error) => (fitted.diagnostics, fitted.diagnostics_error) = (None, Some(error)),
         }
     }
+    fitted.diagnostic_evals = evaluator.spent().evals - fitted.evals;
     Ok(fitted)
 }
 

@@ -97,6 +97,7 @@ impl<'a> Training<'a> {
             trace: epochs.iter().map(|epoch| epoch.row.clone()).collect(),
             iterations,
             evals: iterations * (config.components * config.draws) as u64,
+            diagnostic_evals: 0,
             seconds,
             stop: StopSummary {
                 reason: match stopped {

@@ -52,6 +52,8 @@ pub struct FitOutcome {
     pub missed: Vec<MissedMode>,
     /// Shape of the tail of the importance weights.
     pub k_hat: Option<f64>,
+    /// Lower bound for the share of the mass beside the mixture, and its error.
+    pub missed_mass: Option<(f64, f64)>,
     /// Evaluations while fitting.
     pub evals: u64,
     /// Evaluations for the verdict.
@@ -114,6 +116,7 @@ impl PreparedTarget {
             basins: self.basins.clone(),
             missed: Vec::new(),
             k_hat: None,
+            missed_mass: None,
             evals: 0,
             diagnostics: 0,
             components: 0,
@@ -138,6 +141,11 @@ impl PreparedTarget {
         outcome.trusted = report.verdict.trusted;
         outcome.level = report.answer.as_ref().map(|answer| answer.level);
         outcome.reasons.clone_from(&report.verdict.reasons);
+        outcome.missed_mass = report
+            .answer
+            .as_ref()
+            .and_then(|answer| answer.missed_mass.as_ref())
+            .map(|missed| (missed.mean, missed.se));
         outcome.k_hat = report.k_hat.is_finite().then_some(report.k_hat);
         (outcome.evals, outcome.diagnostics) = (report.evals.points, report.evals.diagnostics);
         outcome.components = report.components.len();

@@ -14,6 +14,7 @@
 use super::accuracy::Accuracy;
 use super::delivered::DeliveredDraws;
 use super::level::{Decision, Level, decide};
+use super::probe::{self, Effort};
 use super::psis::{self, Psis};
 use super::verdict::verdict;
 use crate::error::Error;
@@ -31,8 +32,16 @@ pub use super::verdict::Verdict;
 const CHUNK: usize = 64;
 /// Effective draws that a weighted answer aims at.
 const WANTED_EFFECTIVE: f64 = 3_000.0;
-/// Most draws of a weighted answer, in multiples of the first number.
-const MOST_ROUNDS: usize = 5;
+/// Most draws of a weighted answer, in multiples of the usual number.
+const MOST_TIMES: usize = 5;
+/// Times that draws are added.
+const MOST_ROUNDS: u64 = 3;
+/// Fewest draws after a run.
+const FEWEST: usize = 1_000;
+/// Draws from which on chains look around as usual.
+const THOROUGH: usize = 2_500;
+/// k-hat beyond which more draws do not help.
+const HOPELESS: f64 = 0.85;
 /// Draws are planned with this much to spare.
 const SPARE: f64 = 1.1;
 
@@ -66,6 +75,8 @@ pub struct Diagnostics {
     pub failed: usize,
     /// Which draws may be relied on.
     pub level: Level,
+    /// Lower bound for the share of the mass that lies beside the mixture, if it was sought.
+    pub missed_mass: Option<Estimate>,
     /// The accuracy of every parameter at that level, in the order of [`Target::parameter_names`].
     pub accuracy: Vec<Accuracy>,
     /// Whether to trust the answer, and why not.
@@ -87,7 +98,7 @@ pub struct WeightedDraws {
 pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<Diagnostics, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
     let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
-    let plan = Plan { draws, most: draws, seed, converged: None };
+    let plan = Plan { first: draws, draws, most: draws, seed, converged: None };
     Ok(diagnose_with(target, &mut *evaluator, q, plan, &scratch)?.0)
 }
 
@@ -95,6 +106,8 @@ pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Re
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// Draws to begin with.
+    pub first: usize,
+    /// Draws from which on only a weighted answer gets more.
     pub draws: usize,
     /// Most draws, where a weighted answer needs more.
     pub most: usize,
@@ -104,11 +117,31 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// For the end of a run with a budget of evaluations, if it had one.
-    pub fn after_run(draws: usize, seed: u64, converged: bool, budget: Option<u64>) -> Self {
-        let affordable = budget.map_or(usize::MAX, |budget| usize::try_from(budget / 3).unwrap_or(usize::MAX));
-        let most = (MOST_ROUNDS * draws).min(affordable).max(draws);
-        Self { draws, most, seed, converged: Some(converged) }
+    /// For the end of a run that took `evals` evaluations of its budget, if it had one: what is soon fitted is soon measured.
+    pub fn after_run(draws: usize, seed: u64, converged: bool, evals: u64, budget: Option<u64>) -> Self {
+        let draws_of = |evals: u64| usize::try_from(evals).unwrap_or(usize::MAX);
+        let affordable = budget.map_or(usize::MAX, |budget| draws_of(budget / 3));
+        let most = (MOST_TIMES * draws).min(affordable).max(draws);
+        Self { first: draws.min(draws_of(evals).max(FEWEST)), draws, most, seed, converged: Some(converged) }
+    }
+
+    /// How many draws there should be after these, if more can help.
+    fn wanted(&self, drawn: &WeightedDraws, measured: &Measured) -> Option<usize> {
+        let (have, most) = (drawn.log_ratios.len() as f64, self.most as f64);
+        let k_hat = drawn.psis.k_hat;
+        if measured.level == Level::Mixture || !k_hat.is_finite() || k_hat > HOPELESS {
+            return None;
+        }
+        let for_all = SPARE * WANTED_EFFECTIVE / drawn.psis.ess * have;
+        let wanted = match measured.level {
+            _ if have < self.draws as f64 => self.draws as f64,
+            Level::Weighted => for_all.min(most),
+            // A k-hat just above its limit may be there by chance.
+            _ if !drawn.psis.trusted() => most,
+            _ if measured.needed * have < most => for_all.max(SPARE * measured.needed * have).min(most),
+            _ => return None,
+        };
+        (wanted > have).then_some(wanted as usize)
     }
 }
 
@@ -119,19 +152,27 @@ pub(crate) fn diagnose_with(
     plan: Plan,
     scratch: &ScratchPool,
 ) -> Result<(Diagnostics, WeightedDraws), Error> {
-    let mut drawn = weigh(evaluator, q, (plan.draws, plan.seed), Purpose::Diagnostics, 0, scratch)?;
+    let mut drawn = weigh(evaluator, q, (plan.first, plan.seed), Purpose::Diagnostics, 0, scratch)?;
     let mut measured = measure(target, &drawn);
-    // More draws help a weighted answer only, and only if there can be enough of them.
-    let factor = (WANTED_EFFECTIVE / drawn.psis.ess).max(if measured.level.holds() { 0.0 } else { measured.needed });
-    let (first, most) = (plan.draws as f64, plan.most as f64);
-    let wanted = (SPARE * factor * first).min(most) as usize;
-    let worthwhile = measured.level != Level::Mixture && drawn.psis.trusted() && measured.needed * first < most;
-    if worthwhile && wanted > plan.draws {
-        let more = weigh(evaluator, q, (wanted - plan.draws, plan.seed), Purpose::Diagnostics, 1, scratch)?;
-        drawn.append(more);
+    for round in 1..=MOST_ROUNDS {
+        let Some(wanted) = plan.wanted(&drawn, &measured) else { break };
+        let missing = wanted - drawn.log_ratios.len();
+        drawn.append(weigh(evaluator, q, (missing, plan.seed), Purpose::Diagnostics, round, scratch)?);
         measured = measure(target, &drawn);
     }
     let Measured { mut diagnostics, weights_variance, .. } = measured;
+    if diagnostics.level.holds() && target.has_gradient() {
+        let effort = match diagnostics.level {
+            Level::Weighted => Effort::Thorough,
+            _ if drawn.log_ratios.len() < THOROUGH => Effort::Quick,
+            _ => Effort::Usual,
+        };
+        let missed = probe::missed_mass(evaluator, q, &drawn, effort, plan.seed)?;
+        if probe::is_too_much(&missed) {
+            diagnostics.level = Level::None;
+        }
+        diagnostics.missed_mass = Some(missed);
+    }
     let infinite = drawn.log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
     let names = target.parameter_names();
     diagnostics.verdict = verdict(&diagnostics, &names, weights_variance, infinite, plan.converged);
@@ -179,6 +220,7 @@ fn measure(target: &dyn Target, drawn: &WeightedDraws) -> Measured {
         zero,
         failed,
         level,
+        missed_mass: None,
         accuracy,
         verdict: Verdict { trusted: true, reasons: Vec::new(), notes: Vec::new() },
     };

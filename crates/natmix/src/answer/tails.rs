@@ -1,5 +1,4 @@
-//! What a density does where its mixture does not look: whether it has a finite integral, grows without bound, or holds mass
-//! that the mixture lacks.
+//! What a density does where its mixture does not look: whether it has a finite integral, or grows without bound.
 //!
 //! **Rays** leave draws of the mixture along coordinates, along its widest axes and in random directions, with radii that grow
 //! geometrically. With `s` the slope of log p over the log of the radius, the integral along a line diverges if `s >= -1`, and
@@ -7,15 +6,12 @@
 //! such line stands for many: the density is improper. Thin horns, in which a proper density may grow for ever (the neck of a
 //! hierarchical model), are never hit by such lines. Student-t tails with `nu` degrees of freedom have `s = -(nu + d)`.
 //!
-//! **Poles** are sought by a climb from the highest mean (`pole`), and **missed mass** with draws from a heavy-tailed version
-//! of the mixture (`missed`).
+//! **Poles** are sought by a climb from the highest mean (`pole`).
 
-mod missed;
 mod pole;
 #[cfg(test)]
 mod tests;
 
-use super::diagnose::Estimate;
 use crate::error::Error;
 use crate::evaluate::{Batch, Evaluator, Part, Request};
 use crate::family::Mixture;
@@ -41,7 +37,7 @@ const WHOLE_MARGIN: f64 = 0.5;
 const NEAR_BEST: (f64, f64) = (20.0, 3.0);
 /// Slope over the log of the radius from which on log p grows without bound.
 const GROWTH: f64 = 0.5;
-/// Times as wide as the start that a mixture which has not converged has run away.
+/// Times as wide as the start that a mixture without an answer has run away.
 const RUN_AWAY: f64 = 1e6;
 /// Share of the largest move from which on a coordinate is named.
 const NAMED: f64 = 0.3;
@@ -66,8 +62,6 @@ pub struct TailReport {
     pub improper: Option<EndlessDirection>,
     /// Where log p grows without bound.
     pub unbounded: Option<EndlessDirection>,
-    /// Share of the mass that lies where the mixture has less than a tenth of the density.
-    pub missed_mass: Estimate,
 }
 
 impl EndlessDirection {
@@ -126,12 +120,13 @@ impl TailReport {
 pub(crate) struct FitFacts<'a> {
     /// Whether the target has gradients: without them poles are not sought.
     pub has_gradient: bool,
-    pub converged: bool,
+    /// Whether the fit has converged, to an answer that holds.
+    pub holds: bool,
     /// Standard deviation of the start, in each coordinate.
     pub start_sd: &'a [f64],
 }
 
-/// Examines the tails of the density that `evaluator` evaluates, around its mixture; takes at most about 480 evaluations.
+/// Examines the tails of the density that `evaluator` evaluates, around its mixture; takes at most about 280 evaluations.
 pub(crate) fn examine(
     evaluator: &mut dyn Evaluator,
     q: &Mixture,
@@ -155,14 +150,13 @@ pub(crate) fn examine(
             unbounded = found();
         }
     }
-    if improper.is_none() && !facts.converged {
+    if improper.is_none() && !facts.holds {
         improper = run_away(&sd, facts.start_sd);
     }
     if unbounded.is_none() && has_gradient {
         unbounded = pole::find(evaluator, q, &sd)?;
     }
-    let missed_mass = missed::estimate(evaluator, q, seed)?;
-    Ok(TailReport { improper, unbounded, missed_mass })
+    Ok(TailReport { improper, unbounded })
 }
 
 /// Standard deviations of the mixture as a whole.

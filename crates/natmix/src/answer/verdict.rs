@@ -93,7 +93,14 @@ pub(super) fn verdict(
              (try more components or a full covariance)"
         ));
     }
-    if reasons.is_empty() && !level.holds() {
+    let missed = diagnostics.missed_mass.filter(super::probe::is_too_much);
+    if let (Some(missed), true) = (missed, reasons.is_empty()) {
+        reasons.push(format!(
+            "chains that started at the edge of the mixture left it: at least {:.1}% of the posterior lies where the mixture has \
+             no draws (allow more evaluations, or more components)",
+            100.0 * missed.mean
+        ));
+    } else if reasons.is_empty() && !level.holds() {
         reasons.push(inaccurate(diagnostics, names));
     }
     if converged == Some(false) {

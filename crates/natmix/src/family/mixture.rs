@@ -242,7 +242,10 @@ impl Mixture {
         draws
     }
 
-    /// Fills `draws` with independent draws. Each block of draws has its own stream of noise.
+    /// Fills `draws`. Each block of draws has its own stream of noise. The component of each comes from a sequence that
+    /// fills the unit interval evenly (multiples of the golden ratio, shifted at random): among the first `n` draws each
+    /// component is represented as its weight says, to within a few draws for any `n`, so that shares of modes have hardly
+    /// any noise.
     pub(crate) fn draw(&self, draws: &mut [f64], seed: u64, purpose: Purpose, iteration: u64) {
         let d = self.dim();
         // In the order of the ids, so that relabelled components give the same draws.
@@ -252,10 +255,11 @@ impl Mixture {
         for k in 1..up_to.len() {
             up_to[k] += up_to[k - 1];
         }
+        let shift = Noise::new(seed, purpose, u64::MAX, iteration, u64::MAX).uniform();
         for (block, draws) in draws.chunks_mut(BLOCK * d).enumerate() {
             let mut noise = Noise::new(seed, purpose, u64::MAX, iteration, block as u64);
-            for z in draws.chunks_exact_mut(d) {
-                let u = noise.uniform() * up_to[up_to.len() - 1];
+            for (i, z) in draws.chunks_exact_mut(d).enumerate() {
+                let u = even(shift, block * BLOCK + i) * up_to[up_to.len() - 1];
                 let k = order[up_to.partition_point(|x| *x <= u).min(self.len() - 1)];
                 noise.normals(z);
                 self.components[k].place(z);
@@ -362,4 +366,12 @@ impl Target for Mixture {
         block.release(scratch);
         Ok(())
     }
+}
+
+/// Member `i` of a sequence that fills the unit interval evenly.
+fn even(shift: f64, i: usize) -> f64 {
+    // The fractional part of a multiple of the golden ratio, exactly: as a 64-bit fraction that overflows.
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fraction = (i as u64).wrapping_mul(GOLDEN) >> 11;
+    (shift + fraction as f64 / (1u64 << 53) as f64).fract()
 }

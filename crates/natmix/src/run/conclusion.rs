@@ -31,6 +31,8 @@ pub struct Fitted {
     pub iterations: u64,
     /// Points at which the target was evaluated, diagnostics not counted.
     pub evals: u64,
+    /// Points at which it was evaluated for the diagnostics.
+    pub diagnostic_evals: u64,
     /// Points that could not be used.
     pub dropped: u64,
     /// Seconds, diagnostics included.
@@ -62,7 +64,7 @@ pub(crate) fn conclude(
     let (diagnostics, weighted, diagnostics_error) = match config.diagnostic_draws {
         0 => (None, None, None),
         n => {
-            let plan = Plan::after_run(n, config.seed, converged, kind_of(&config).budget());
+            let plan = Plan::after_run(n, config.seed, converged, counts.spent.evals, kind_of(&config).budget());
             match diagnose_with(target, evaluator, &mixture, plan, scratch) {
                 Ok((mut diagnostics, weighted)) => {
                     if let Some(search) = &search {
@@ -85,6 +87,7 @@ pub(crate) fn conclude(
         stop: Stop { reason, converged },
         iterations,
         evals: spent.evals,
+        diagnostic_evals: 0,
         dropped: spent.dropped,
         seconds: seconds + clock.elapsed().as_secs_f64(),
         config,

@@ -1,0 +1,10 @@
+//! Hamiltonian chains: moves that leave a density as it is, for many chains at once.
+
+pub(crate) mod metric;
+pub(crate) mod walkers;
+
+pub(crate) use metric::Metric;
+pub(crate) use walkers::Walkers;
+
+#[cfg(test)]
+mod tests;
