@@ -93,3 +93,19 @@ fn errors_hold_where_weights_have_heavy_tails() {
     println!("{heavy} with k-hat from 0.5 to 0.7, {beyond} beyond 2 errors");
     assert!(heavy > 100 && beyond as f64 <= 0.08 * heavy as f64);
 }
+
+#[test]
+fn a_small_fit_costs_little_to_measure() {
+    for (d, budget, most) in [(2, 1_000, 2_000), (20, 100_000, 5_000)] {
+        let fitted = natmix::fit(&posterior(d, 3), &Config { max_evals: Some(budget), ..Config::default() }).unwrap();
+        let diagnostics = fitted.diagnostics.unwrap();
+        assert_eq!(diagnostics.level, natmix::answer::level::Level::Mixture);
+        assert!(
+            fitted.evals <= budget && fitted.diagnostic_evals <= most,
+            "{} {}",
+            fitted.evals,
+            fitted.diagnostic_evals
+        );
+        assert!(diagnostics.missed_mass.unwrap().mean < 0.0025);
+    }
+}

@@ -153,12 +153,12 @@ pub(crate) fn diagnose_with(
     scratch: &ScratchPool,
 ) -> Result<(Diagnostics, WeightedDraws), Error> {
     let mut drawn = weigh(evaluator, q, (plan.first, plan.seed), Purpose::Diagnostics, 0, scratch)?;
-    let mut measured = measure(target, &drawn);
+    let mut measured = measure(target, &drawn, false);
     for round in 1..=MOST_ROUNDS {
         let Some(wanted) = plan.wanted(&drawn, &measured) else { break };
         let missing = wanted - drawn.log_ratios.len();
         drawn.append(weigh(evaluator, q, (missing, plan.seed), Purpose::Diagnostics, round, scratch)?);
-        measured = measure(target, &drawn);
+        measured = measure(target, &drawn, wanted > plan.draws);
     }
     let Measured { mut diagnostics, weights_variance, .. } = measured;
     if diagnostics.level.holds() && target.has_gradient() {
@@ -201,7 +201,7 @@ impl std::ops::Deref for Measured {
     }
 }
 
-fn measure(target: &dyn Target, drawn: &WeightedDraws) -> Measured {
+fn measure(target: &dyn Target, drawn: &WeightedDraws, more: bool) -> Measured {
     let WeightedDraws { log_ratios, psis, .. } = drawn;
     let draws = log_ratios.len();
     let finite: Vec<f64> = log_ratios.iter().copied().filter(|b| b.is_finite()).collect();
@@ -213,7 +213,7 @@ fn measure(target: &dyn Target, drawn: &WeightedDraws) -> Measured {
     let log_evidence = log_sum_exp(&finite) - ((draws - failed) as f64).ln();
     let relative = |b: &f64| ((b - log_evidence).exp() - 1.0).powi(2);
     let weights_variance = (finite.iter().map(relative).sum::<f64>() + zero as f64) / (draws - failed).max(1) as f64;
-    let Decision { level, accuracy, needed } = decide(target, drawn, weights_variance);
+    let Decision { level, accuracy, needed } = decide(target, drawn, weights_variance, more);
     let diagnostics = Diagnostics {
         elbo: Estimate { mean, se: (variance / n).sqrt() },
         log_evidence: Estimate {
