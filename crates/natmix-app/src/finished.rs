@@ -13,6 +13,7 @@ use natmix::Fitted;
 use natmix::answer::delivered::DeliveredDraws;
 use natmix::answer::level::Level;
 use natmix::automatic::SearchSummary;
+use natmix::chains::run::ChainDraws;
 use natmix::diagnose::Diagnostics;
 use natmix::family::Mixture;
 use natmix::observe::TraceRow;
@@ -25,6 +26,8 @@ use serde_json::{Value, json};
 
 /// k-hat below which weighted draws are better than none, and effective draws that they need for it.
 const USABLE_K_HAT: f64 = 1.0;
+/// The same for R-hat of chains.
+const USABLE_R_HAT: f64 = 1.1;
 const USABLE_EFFECTIVE: f64 = 200.0;
 
 /// The result of a fit.
@@ -81,8 +84,9 @@ impl Finished {
         let Some(diagnostics) = fitted.diagnostics else {
             return Err(Error::Invalid("no diagnostics were measured".into()));
         };
-        let answer =
-            fitted.weighted.filter(|drawn| deliver_weighted(&diagnostics, drawn.psis.ess)).map(|w| w.delivered());
+        let by_chains = fitted.chains.filter(|chains| deliver_chains(&diagnostics, chains)).map(|c| c.delivered());
+        let weighted = fitted.weighted.filter(|drawn| deliver_weighted(&diagnostics, drawn.psis.ess));
+        let answer = by_chains.or_else(|| weighted.map(|weighted| weighted.delivered()));
         Ok(Self {
             trace,
             sample: None,
@@ -221,10 +225,16 @@ impl Finished {
     }
 }
 
+/// Whether the draws of chains are the answer: at their level, and for want of anything better if they nearly agree.
+fn deliver_chains(diagnostics: &Diagnostics, chains: &ChainDraws) -> bool {
+    let agree = || chains.certificate.parameters.iter().all(|one| one.r_hat < USABLE_R_HAT);
+    diagnostics.level == Level::Chains || diagnostics.level == Level::None && agree()
+}
+
 /// Whether the weighted draws are the answer: at their level, and for want of anything better if there are enough.
 fn deliver_weighted(diagnostics: &Diagnostics, ess: f64) -> bool {
     match diagnostics.level {
-        Level::Mixture => false,
+        Level::Mixture | Level::Chains => false,
         Level::Weighted => true,
         Level::None => diagnostics.k_hat < USABLE_K_HAT && ess >= USABLE_EFFECTIVE,
     }

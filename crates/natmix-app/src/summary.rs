@@ -137,7 +137,10 @@ pub(crate) fn answer(
     AnswerSummary {
         level: diagnostics.level,
         draws: weighted.map_or(DRAWS, |answer| answer.weights.len()),
-        ess: weighted.map_or(DRAWS as f64, |_| diagnostics.ess),
+        ess: match (&diagnostics.chains, diagnostics.level) {
+            (Some(chains), Level::Chains) => chains.parameters.iter().map(|one| one.ess).fold(f64::INFINITY, f64::min),
+            _ => weighted.map_or(DRAWS as f64, |_| diagnostics.ess),
+        },
         missed_mass: diagnostics.missed_mass.map(|missed| ReportedEstimate { mean: missed.mean, se: missed.se }),
         accuracy: measured
             .map(|(one, parameter)| AccuracySummary {
@@ -173,6 +176,9 @@ pub fn verdict(what: &str, modes: usize, components: usize, diagnostics: &Diagno
     let trust = match (engine.trusted, diagnostics.level, &engine.reasons[..]) {
         (true, Level::Weighted, _) => {
             "As far as the tests can tell, its weighted draws are right for every parameter: you can use them."
+        }
+        (true, Level::Chains, _) => {
+            "As far as the tests can tell, the draws of its chains are right for every parameter: you can use them."
         }
         (true, _, _) => "As far as the tests can tell, its draws are right for every parameter: you can use them.",
         (false, _, [_]) => "Do not rely on it as it stands, for the reason below.",

@@ -233,6 +233,7 @@ fn answer(report: &Report) -> KeyFigure {
         Some(answer) => match answer.level {
             Level::Mixture => ("mixture", "draws of the mixture itself".to_owned()),
             Level::Weighted => ("weighted", format!("{} effective draws", number::count(answer.ess.round() as u64))),
+            Level::Chains => ("chains", format!("{} effective draws", number::count(answer.ess.round() as u64))),
             Level::None => ("none", "no draws hold the limits".to_owned()),
         },
         None => ("mixture", "draws of the mixture itself".to_owned()),

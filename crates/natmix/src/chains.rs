@@ -1,6 +1,10 @@
 //! Hamiltonian chains: moves that leave a density as it is, for many chains at once.
 
+pub mod certificate;
 pub(crate) mod metric;
+pub mod run;
+pub(crate) mod start;
+mod statistics;
 pub(crate) mod walkers;
 
 pub(crate) use metric::Metric;

@@ -67,10 +67,25 @@ pub struct Config {
     pub check: bool,
     /// Fresh draws for the final diagnostics; zero leaves them out.
     pub diagnostic_draws: usize,
+    /// When chains finish a fit.
+    pub finish: Finish,
     /// Seed of all randomness.
     pub seed: u64,
     /// Threads; zero means one per core. Never changes a result.
     pub threads: usize,
+}
+
+/// When Hamiltonian chains finish a fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finish {
+    /// Where neither the mixture nor its weighted draws hold.
+    #[default]
+    Auto,
+    /// Never.
+    Never,
+    /// After every fit.
+    Always,
 }
 
 /// How the mixture is found: one variant per strategy, each with its own settings.
@@ -142,6 +157,7 @@ impl Default for Config {
             init_sd: vec![1.0],
             check: true,
             diagnostic_draws: 3_000,
+            finish: Finish::Auto,
             seed: DEFAULT_SEED,
             threads: 0,
         }

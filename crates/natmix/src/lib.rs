@@ -59,7 +59,7 @@
 
 pub mod answer;
 pub mod autodiff;
-mod chains;
+pub mod chains;
 pub mod check;
 pub mod config;
 pub mod draws;

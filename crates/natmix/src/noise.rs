@@ -34,6 +34,8 @@ pub(crate) enum Purpose {
     Tails = 11,
     /// Chains that look for mass beside a mixture.
     Probe = 12,
+    /// Chains that finish a fit.
+    Chains = 13,
 }
 
 /// One stream of random numbers.

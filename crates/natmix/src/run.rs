@@ -20,7 +20,6 @@ pub use checkpoint::State;
 pub use conclusion::Fitted;
 pub use stop::Stop;
 
-use crate::answer::tails::{self, FitFacts};
 use crate::check;
 use crate::config::Config;
 use crate::error::Error;
@@ -146,19 +145,9 @@ fn run_in_pool(
         counts,
     };
     let ended = driver.run()?;
-    let mut fitted = conclude(ended, config, target, &mut *evaluator, &scratch)?;
+    let mut fitted = conclude(ended, config, target, &mut *evaluator, &scratch, &start_sd)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
-        let holds = fitted.stop.converged && diagnostics.level.holds();
-        let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd: &start_sd };
-        match tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed) {
-            Ok(tails) => {
-                diagnostics.verdict.reasons.splice(0..0, tails.reasons(&coordinate_names(target)));
-                diagnostics.verdict.trusted &= diagnostics.verdict.reasons.is_empty();
-            }
-            // The fit stands, as above.
-            Err(error) => (fitted.diagnostics, fitted.diagnostics_error) = (None, Some(error)),
-        }
     }
     fitted.diagnostic_evals = evaluator.spent().evals - fitted.evals;
     Ok(fitted)

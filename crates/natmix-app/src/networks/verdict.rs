@@ -121,7 +121,7 @@ pub fn verdict(data: &NetworkData, found: &Finished, held_out: Option<(&str, &Sc
     let (what, q) = (data.describe(), &found.mixture);
     if let Some(diagnostics) = &found.diagnostics {
         let mut verdict = summary::verdict(&what, q.len(), q.len(), diagnostics);
-        if diagnostics.level == Level::Weighted {
+        if matches!(diagnostics.level, Level::Weighted | Level::Chains) {
             // Predictions average over draws of the mixture itself.
             verdict.trusted = Some(false);
             let problem = "the mixture's own draws, which a network predicts with, are not accurate enough";

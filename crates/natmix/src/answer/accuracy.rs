@@ -38,11 +38,11 @@ pub struct ErrorShare {
 }
 
 impl ErrorShare {
-    fn bound(&self, multiple: f64) -> f64 {
+    pub(crate) fn bound(&self, multiple: f64) -> f64 {
         self.error + multiple * self.se
     }
 
-    fn worse(self, other: Self, multiple: f64) -> Self {
+    pub(crate) fn worse(self, other: Self, multiple: f64) -> Self {
         // A NaN is worse than anything.
         if self.bound(multiple) >= other.bound(multiple) || self.bound(multiple).is_nan() { self } else { other }
     }
@@ -63,6 +63,12 @@ pub struct Accuracy {
     pub heavy_tails: bool,
     /// Whether every figure that decides is within its limit.
     pub holds: bool,
+}
+
+/// Standard errors by which every figure of so many parameters must be below its limit.
+pub(crate) fn multiple_for(parameters: usize) -> f64 {
+    let figures = (PROBABILITIES.len() + 2) * parameters.max(1);
+    (2.0 * (10.0 * figures as f64).ln()).sqrt()
 }
 
 /// Draws with normalised weights, to judge parameters by.
@@ -86,8 +92,7 @@ pub(crate) struct Judged {
 impl Judge<'_> {
     /// Standard errors by which a figure must be below its limit.
     pub fn multiple(&self) -> f64 {
-        let figures = (PROBABILITIES.len() + 2) * self.parameters.max(1);
-        (2.0 * (10.0 * figures as f64).ln()).sqrt()
+        multiple_for(self.parameters)
     }
 
     /// Judges a parameter by its values at the draws.

@@ -17,6 +17,7 @@ use super::level::{Decision, Level, decide};
 use super::probe::{self, Effort};
 use super::psis::{self, Psis};
 use super::verdict::verdict;
+use crate::chains::certificate::Certificate;
 use crate::error::Error;
 use crate::evaluate::{self, Batch, Evaluator, Limits, Part, Request};
 use crate::family::{Mixture, log_sum_exp};
@@ -77,6 +78,8 @@ pub struct Diagnostics {
     pub level: Level,
     /// Lower bound for the share of the mass that lies beside the mixture, if it was sought.
     pub missed_mass: Option<Estimate>,
+    /// What is known about the chains, if there were any.
+    pub chains: Option<Certificate>,
     /// The accuracy of every parameter at that level, in the order of [`Target::parameter_names`].
     pub accuracy: Vec<Accuracy>,
     /// Whether to trust the answer, and why not.
@@ -99,7 +102,7 @@ pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Re
     let scratch = ScratchPool::new(rayon::current_num_threads());
     let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
     let plan = Plan { first: draws, draws, most: draws, seed, converged: None };
-    Ok(diagnose_with(target, &mut *evaluator, q, plan, &scratch)?.0)
+    Ok(diagnose_with(target, &mut *evaluator, q, plan, &scratch)?.0.judge(&target.parameter_names()))
 }
 
 /// How to measure.
@@ -151,7 +154,7 @@ pub(crate) fn diagnose_with(
     q: &Mixture,
     plan: Plan,
     scratch: &ScratchPool,
-) -> Result<(Diagnostics, WeightedDraws), Error> {
+) -> Result<(Unjudged, WeightedDraws), Error> {
     let mut drawn = weigh(evaluator, q, (plan.first, plan.seed), Purpose::Diagnostics, 0, scratch)?;
     let mut measured = measure(target, &drawn, false);
     for round in 1..=MOST_ROUNDS {
@@ -174,9 +177,32 @@ pub(crate) fn diagnose_with(
         diagnostics.missed_mass = Some(missed);
     }
     let infinite = drawn.log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
-    let names = target.parameter_names();
-    diagnostics.verdict = verdict(&diagnostics, &names, weights_variance, infinite, plan.converged);
-    Ok((diagnostics, drawn))
+    Ok((Unjudged { diagnostics, weights_variance, infinite, converged: plan.converged }, drawn))
+}
+
+/// Diagnostics before the verdict, with what else it needs.
+pub(crate) struct Unjudged {
+    pub diagnostics: Diagnostics,
+    weights_variance: f64,
+    infinite: usize,
+    converged: Option<bool>,
+}
+
+impl Unjudged {
+    /// Takes what chains have found.
+    pub fn finish(&mut self, certificate: &Certificate) {
+        if certificate.reasons.is_empty() {
+            self.diagnostics.level = Level::Chains;
+            self.diagnostics.accuracy = certificate.parameters.iter().map(|one| one.accuracy.clone()).collect();
+        }
+        self.diagnostics.chains = Some(certificate.clone());
+    }
+
+    pub fn judge(self, names: &[String]) -> Diagnostics {
+        let Self { mut diagnostics, weights_variance, infinite, converged } = self;
+        diagnostics.verdict = verdict(&diagnostics, names, weights_variance, infinite, converged);
+        diagnostics
+    }
 }
 
 /// By how much the error of the log evidence is larger than the variance of the weights says: with heavy tails the variance is
@@ -228,6 +254,7 @@ fn measure(target: &dyn Target, drawn: &WeightedDraws, more: bool) -> Measured {
         failed,
         level,
         missed_mass: None,
+        chains: None,
         accuracy,
         verdict: Verdict { trusted: true, reasons: Vec::new(), notes: Vec::new() },
     };

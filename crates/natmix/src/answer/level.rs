@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | mixture | those of the mixture itself | they agree with the weighted ones, within the limits, for every parameter |
 //! | weighted | draws with Pareto-smoothed importance weights | k-hat is below its limit, and there are enough effective draws for every parameter |
+//! | chains | those of Hamiltonian chains that started from the mixture | their [certificate](crate::chains::certificate) holds |
 //! | none | the best there are | never: the answer is not to be trusted |
 //!
 //! The first level that holds is delivered.
@@ -29,6 +30,8 @@ pub enum Level {
     Mixture,
     /// Draws with importance weights.
     Weighted,
+    /// Draws of Hamiltonian chains.
+    Chains,
     /// No draws that can be relied on.
     None,
 }
@@ -39,6 +42,7 @@ impl Level {
         match self {
             Self::Mixture => "mixture",
             Self::Weighted => "weighted",
+            Self::Chains => "chains",
             Self::None => "none",
         }
     }

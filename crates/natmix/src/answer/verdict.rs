@@ -81,7 +81,13 @@ pub(super) fn verdict(
 ) -> Verdict {
     let Diagnostics { k_hat, k_threshold, draws, zero, failed, level, .. } = diagnostics;
     let (mut reasons, mut notes) = (Vec::new(), Vec::new());
-    if !k_hat.is_finite() {
+    if *level == Level::Chains {
+        notes.push(format!(
+            "neither the mixture nor its weighted draws are accurate enough, so the answer consists of the draws of chains \
+             ({:.0} effective draws of the worst parameter)",
+            diagnostics.chains.iter().flat_map(|chains| &chains.parameters).map(|one| one.ess).fold(f64::INFINITY, f64::min)
+        ));
+    } else if !k_hat.is_finite() {
         reasons.push("k-hat could not be computed: too few usable draws, or weights without a tail to fit".to_owned());
     } else if k_hat >= k_threshold && weights_variance <= NEARLY_EQUAL {
         notes.push(format!(
@@ -93,7 +99,7 @@ pub(super) fn verdict(
              (try more components or a full covariance)"
         ));
     }
-    let missed = diagnostics.missed_mass.filter(super::probe::is_too_much);
+    let missed = diagnostics.missed_mass.filter(|missed| !level.holds() && super::probe::is_too_much(missed));
     if let (Some(missed), true) = (missed, reasons.is_empty()) {
         reasons.push(format!(
             "chains that started at the edge of the mixture left it: at least {:.1}% of the posterior lies where the mixture has \
@@ -102,6 +108,9 @@ pub(super) fn verdict(
         ));
     } else if reasons.is_empty() && !level.holds() {
         reasons.push(inaccurate(diagnostics, names));
+    }
+    if let (false, Some(chains)) = (level.holds(), &diagnostics.chains) {
+        reasons.extend(chains.reasons.iter().cloned());
     }
     if converged == Some(false) {
         let not_converged = "the ELBO had not converged when the run ended";

@@ -31,6 +31,51 @@ impl Metric {
         }
     }
 
+    /// The metric of draws (one after another) that have moved in this one: their covariance, shrunk towards this metric by as
+    /// much as its error demands (Ledoit and Wolf, in coordinates in which this metric is the identity). `effective` is how
+    /// many independent draws they are worth.
+    pub fn adapted(&self, draws: &[f64], effective: f64, d: usize) -> Self {
+        let count = draws.len() / d;
+        let mut mean = vec![0.0; d];
+        draws.chunks_exact(d).for_each(|z| mean.iter_mut().zip(z).for_each(|(m, z)| *m += z / count as f64));
+        let mut y: Vec<f64> = draws.to_vec();
+        y.chunks_exact_mut(d).for_each(|y| y.iter_mut().zip(&mean).for_each(|(y, m)| *y -= m));
+        match self {
+            Self::Diag(variances) => {
+                let mut ratios = vec![0.0; d];
+                for y in y.chunks_exact(d) {
+                    ratios.iter_mut().zip(y).zip(variances).for_each(|((r, y), v)| *r += y * y / v / count as f64);
+                }
+                // A variance of n draws is known to sqrt(2 / n).
+                let (noise, apart) = (ratios.iter().map(|r| 2.0 * r * r / effective).sum::<f64>(), distance(&ratios));
+                let own = (noise / apart).min(1.0);
+                Self::Diag(ratios.iter().zip(variances).map(|(r, v)| v * (own + (1.0 - own) * r)).collect())
+            }
+            Self::Dense { factor, .. } => {
+                linalg::solve_lower(factor, &mut y, d, count);
+                let mut within = vec![0.0; d * d];
+                linalg::product_bt(&mut within, false, 1.0 / count as f64, &y, &y, (d, count, d));
+                let fourth: f64 =
+                    y.chunks_exact(d).map(|y| y.iter().map(|y| y * y).sum::<f64>().powi(2)).sum::<f64>() / count as f64;
+                let square: f64 = within.iter().map(|x| x * x).sum();
+                (0..d).for_each(|i| within[i * (d + 1)] -= 1.0);
+                let apart: f64 = within.iter().map(|x| x * x).sum();
+                let own = (((fourth - square) / effective) / apart).clamp(0.0, 1.0);
+                within.iter_mut().for_each(|x| *x *= 1.0 - own);
+                (0..d).for_each(|i| within[i * (d + 1)] += 1.0);
+                // A (...) A'.
+                let (mut half, mut covariance) = (vec![0.0; d * d], vec![0.0; d * d]);
+                linalg::lower_times(&mut half, factor, &within, d, d);
+                linalg::add_times_lower_transpose(&mut covariance, 1.0, &half, factor, d, d);
+                linalg::symmetrise(&mut covariance, d);
+                match Self::dense(covariance, d) {
+                    dense @ Self::Dense { .. } => dense,
+                    Self::Diag(_) => self.clone(),
+                }
+            }
+        }
+    }
+
     /// Turns standard normals (one chain after another) into momenta.
     pub fn momenta(&self, normals: &mut [f64], d: usize) {
         match self {
@@ -53,4 +98,9 @@ impl Metric {
             }
         }
     }
+}
+
+/// Squared distance of ratios from one.
+fn distance(ratios: &[f64]) -> f64 {
+    ratios.iter().map(|r| (r - 1.0).powi(2)).sum()
 }

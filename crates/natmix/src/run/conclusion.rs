@@ -4,15 +4,23 @@ use super::checkpoint::{Counts, State};
 use super::driver::Ended;
 use super::stop::{Stop, StopReason};
 use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
-use crate::config::Config;
+use crate::answer::tails::{self, FitFacts};
+use crate::chains::run::{self, ChainDraws};
+use crate::chains::start::best_start;
+use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
 use crate::family::Mixture;
-use crate::strategy::automatic::SearchSummary;
-use crate::strategy::{Outcome, kind_of};
+use crate::strategy::automatic::{DEFAULT_EVALS, SearchSummary};
+use crate::strategy::start::spread_out;
+use crate::strategy::{Outcome, Tools, kind_of};
 use crate::target::Target;
+use crate::target::coordinate_names;
 use crate::workspace::ScratchPool;
 use std::time::Instant;
+
+/// Most evaluations of chains, in multiples of the budget of a fit.
+const CHAIN_TIMES: u64 = 4;
 
 /// A finished fit.
 #[derive(Debug)]
@@ -25,6 +33,8 @@ pub struct Fitted {
     pub diagnostics: Option<Diagnostics>,
     /// The draws that the diagnostics were measured with, and their weights.
     pub weighted: Option<WeightedDraws>,
+    /// The draws of chains, if there were any.
+    pub chains: Option<ChainDraws>,
     /// Why the run ended.
     pub stop: Stop,
     /// Iterations done.
@@ -56,27 +66,27 @@ pub(crate) fn conclude(
     target: &dyn Target,
     evaluator: &mut dyn Evaluator,
     scratch: &ScratchPool,
+    start_sd: &[f64],
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
     let Ended { strategy, counts, reason, observer_error } = ended;
     let converged = reason == StopReason::Converged;
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
-    let (diagnostics, weighted, diagnostics_error) = match config.diagnostic_draws {
-        0 => (None, None, None),
-        n => {
-            let plan = Plan::after_run(n, config.seed, converged, counts.spent.evals, kind_of(&config).budget());
-            match diagnose_with(target, evaluator, &mixture, plan, scratch) {
-                Ok((mut diagnostics, weighted)) => {
-                    if let Some(search) = &search {
-                        diagnostics.verdict.add_search(search, mixture.len());
-                    }
-                    (Some(diagnostics), Some(weighted), None)
+    let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
+    if config.diagnostic_draws > 0 {
+        let run = FinishedRun { target, config: &config, mixture: &mixture, converged, start_sd };
+        match run.measure(evaluator, scratch, counts.spent.evals) {
+            Ok(measured) => {
+                let Measured { diagnostics: mut found, .. } = measured;
+                if let Some(search) = &search {
+                    found.verdict.add_search(search, mixture.len());
                 }
-                // The fit stands: hours of work must not be lost to one evaluation at the end.
-                Err(error) => (None, None, Some(error)),
+                (diagnostics, weighted, chains) = (Some(found), Some(measured.weighted), measured.chains);
             }
+            // The fit stands: hours of work must not be lost to one evaluation at the end.
+            Err(error) => diagnostics_error = Some(error),
         }
-    };
+    }
     let state = State::of(&*strategy, counts, &config)?;
     let Counts { iteration: iterations, spent, seconds } = counts;
     Ok(Fitted {
@@ -84,6 +94,7 @@ pub(crate) fn conclude(
         running_elbo,
         diagnostics,
         weighted,
+        chains,
         stop: Stop { reason, converged },
         iterations,
         evals: spent.evals,
@@ -96,4 +107,65 @@ pub(crate) fn conclude(
         search,
         state,
     })
+}
+
+/// A run whose result is measured.
+struct FinishedRun<'a> {
+    target: &'a dyn Target,
+    config: &'a Config,
+    mixture: &'a Mixture,
+    converged: bool,
+    /// Standard deviation of the start, in each coordinate.
+    start_sd: &'a [f64],
+}
+
+/// What is found about a result.
+struct Measured {
+    diagnostics: Diagnostics,
+    weighted: WeightedDraws,
+    chains: Option<ChainDraws>,
+}
+
+impl FinishedRun<'_> {
+    fn measure(&self, evaluator: &mut dyn Evaluator, scratch: &ScratchPool, evals: u64) -> Result<Measured, Error> {
+        let Self { target, config, mixture, converged, start_sd } = *self;
+        let budget = kind_of(config).budget();
+        let plan = Plan::after_run(config.diagnostic_draws, config.seed, converged, evals, budget);
+        let (mut unjudged, weighted) = diagnose_with(target, evaluator, mixture, plan, scratch)?;
+        let holds = converged && unjudged.diagnostics.level.holds();
+        let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd };
+        let faults = tails::examine(evaluator, mixture, facts, config.seed)?.reasons(&coordinate_names(target));
+        let wanted = match config.finish {
+            Finish::Auto => !unjudged.diagnostics.level.holds() && faults.is_empty(),
+            Finish::Always => true,
+            Finish::Never => false,
+        };
+        let chains = match wanted && target.has_gradient() {
+            true => Some(self.run_chains(evaluator, scratch, budget)?),
+            false => None,
+        };
+        if let Some(chains) = &chains {
+            unjudged.finish(&chains.certificate);
+        }
+        let mut diagnostics = unjudged.judge(&target.parameter_names());
+        diagnostics.verdict.reasons.splice(0..0, faults);
+        diagnostics.verdict.trusted = diagnostics.verdict.reasons.is_empty();
+        Ok(Measured { diagnostics, weighted, chains })
+    }
+
+    fn run_chains(
+        &self,
+        evaluator: &mut dyn Evaluator,
+        scratch: &ScratchPool,
+        budget: Option<u64>,
+    ) -> Result<ChainDraws, Error> {
+        let (config, seed) = (self.config, self.config.seed);
+        let (centre, sd) = spread_out(config, self.mixture.dim())?;
+        let start = {
+            let mut tools = Tools { evaluator: &mut *evaluator, scratch, iteration: 0, go_on: &mut |_| true };
+            best_start(&mut tools, (&centre, &sd), self.mixture, seed)?
+        };
+        let most = CHAIN_TIMES * budget.unwrap_or(DEFAULT_EVALS);
+        run::run(self.target, evaluator, &start, seed, most)
+    }
 }

@@ -14,10 +14,10 @@
 //! hundreds of points and few steps on every target that we tried, because the regression is exact for what is quadratic
 //! and the bounds average over the noise of the rest.
 
-mod ascent;
-mod evaluate;
+pub(crate) mod ascent;
+pub(crate) mod evaluate;
 mod grow;
-mod laplace;
+pub(crate) mod laplace;
 mod missed;
 mod moments;
 mod search;

@@ -33,6 +33,24 @@ pub(crate) struct Summit {
     pub finished: bool,
     /// Variance of each coordinate by the inverse curvature that the climb has estimated.
     pub variance: Vec<f64>,
+    /// The points of the climb, if they were asked for.
+    pub path: Vec<PathPoint>,
+}
+
+/// A point of a climb, with the inverse curvature estimated there.
+#[derive(Clone, Debug)]
+pub(crate) struct PathPoint {
+    pub z: Vec<f64>,
+    pub log_p: f64,
+    pub grad: Vec<f64>,
+    pairs: Vec<CurvaturePair>,
+}
+
+impl PathPoint {
+    /// `x <- H x` with the inverse curvature `H` estimated here.
+    pub fn apply_inverse_curvature(&self, x: &mut [f64], scale: &[f64]) {
+        apply(&self.pairs, x, scale);
+    }
 }
 
 /// A step and the decrease of the gradient along it, with `1 / (step . decrease)`.
@@ -60,6 +78,7 @@ struct Climb {
     /// Length of the next step where no curvature is known, in units of `scale`.
     reach: f64,
     end: Option<ClimbEnd>,
+    path: Vec<PathPoint>,
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -178,6 +197,29 @@ pub(crate) fn climb(
     known: &[Gaussian],
     tuning: &Tuning,
 ) -> Result<Vec<Summit>, Error> {
+    climb_for(evaluator, starts, scale, known, tuning, MAX_ROUNDS, false)
+}
+
+/// Climbs without known modes for at most `rounds`, and returns the paths, too.
+pub(crate) fn climb_with_paths(
+    evaluator: &mut LimitedEvaluator<'_>,
+    starts: &[f64],
+    scale: &[f64],
+    rounds: usize,
+    tuning: &Tuning,
+) -> Result<Vec<Summit>, Error> {
+    climb_for(evaluator, starts, scale, &[], tuning, rounds, true)
+}
+
+fn climb_for(
+    evaluator: &mut LimitedEvaluator<'_>,
+    starts: &[f64],
+    scale: &[f64],
+    known: &[Gaussian],
+    tuning: &Tuning,
+    rounds: usize,
+    paths: bool,
+) -> Result<Vec<Summit>, Error> {
     let d = scale.len();
     let n = starts.len() / d;
     let (mut log_p, mut grad) = (vec![0.0; n], vec![0.0; n * d]);
@@ -196,6 +238,7 @@ pub(crate) fn climb(
                 pairs: Vec::with_capacity(MEMORY),
                 reach: FIRST_STEP * (d as f64).sqrt(),
                 end: if fine { None } else { Some(ClimbEnd::Lost) },
+                path: Vec::new(),
             };
             if fine {
                 climb.aim(scale);
@@ -204,7 +247,7 @@ pub(crate) fn climb(
         })
         .collect();
     let mut trials = Vec::with_capacity(n * d);
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..rounds {
         trials.clear();
         for climb in climbs.iter().filter(|climb| climb.end.is_none()) {
             trials.extend(climb.z.iter().zip(&climb.direction).map(|(z, x)| z + climb.step * x));
@@ -216,7 +259,12 @@ pub(crate) fn climb(
         let (log_p, grad) = (&mut log_p[..count], &mut grad[..count * d]);
         evaluator.evaluate(&trials, log_p, grad)?;
         for (i, climb) in climbs.iter_mut().filter(|climb| climb.end.is_none()).enumerate() {
+            let before = climb.log_p;
             climb.take(&trials[i * d..][..d], log_p[i], &grad[i * d..][..d], scale, known, tuning);
+            if paths && climb.log_p != before {
+                let (z, grad, pairs) = (climb.z.clone(), climb.grad.clone(), climb.pairs.clone());
+                climb.path.push(PathPoint { z, log_p: climb.log_p, grad, pairs });
+            }
         }
     }
     Ok(climbs
@@ -225,6 +273,7 @@ pub(crate) fn climb(
         .map(|climb| Summit {
             variance: climb.variance(scale),
             finished: climb.end.is_some(),
+            path: climb.path,
             joins: match climb.end {
                 Some(ClimbEnd::Joins(mode)) => Some(mode),
                 _ => None,

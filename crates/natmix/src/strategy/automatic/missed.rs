@@ -104,6 +104,7 @@ impl CandidatePoints {
                 joins: None,
                 finished: true,
                 variance,
+                path: Vec::new(),
             };
             if let Some(gaussian) = laplace(evaluator, &summit, sd, q.covariance_kind(), tuning)? {
                 // Bounded, since the estimate overflows for an unbounded density.

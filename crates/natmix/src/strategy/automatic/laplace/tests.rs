@@ -19,6 +19,7 @@ fn at_zero(precision: &[f64], sd: &[f64], kind: CovarianceKind, most_evals: u64)
         joins: None,
         finished: true,
         variance: vec![0.01; d],
+        path: Vec::new(),
     };
     with_evaluator(&target.unwrap(), most_evals, |evaluator| {
         let gaussian = laplace(evaluator, &summit, sd, kind, &Tuning::default()).unwrap();

@@ -1,0 +1,153 @@
+//! Whether draws of chains may be relied on.
+//!
+//! Each part refuses something that the others do not see: R-hat, chains that have not forgotten where they started; the
+//! trend, a drift that all chains share; the errors, too few effective draws; divergences, a place that steps cannot enter.
+
+use super::statistics::{Traces, mean_and_variance, normal_scores};
+use crate::answer::accuracy::{
+    Accuracy, ErrorShare, HEAVY_KURTOSIS, MEAN_LIMIT, PROBABILITIES, PROBABILITY_LIMIT, QUANTILE_LIMIT, SD_LIMIT,
+    multiple_for,
+};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// Largest R-hat.
+pub const R_HAT_LIMIT: f64 = 1.01;
+/// Largest share of trajectories that diverge.
+const MOST_DIVERGED: f64 = 0.005;
+
+/// How well the chains know one parameter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChainAccuracy {
+    /// Largest of the nested R-hats of the ranks and of the folded ranks.
+    pub r_hat: f64,
+    /// Fewest effective draws for the median and the two outer quantiles.
+    pub ess: f64,
+    /// Difference of the first and the second half of the iterations, in standard errors: of ranks or folded ranks.
+    pub trend: f64,
+    /// Errors of quantiles, mean and standard deviation.
+    pub accuracy: Accuracy,
+}
+
+impl ChainAccuracy {
+    fn holds(&self, multiple: f64) -> bool {
+        self.accuracy.holds && self.r_hat < R_HAT_LIMIT && self.trend < multiple
+    }
+}
+
+/// What is known about the draws of chains.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Certificate {
+    /// One entry per parameter.
+    pub parameters: Vec<ChainAccuracy>,
+    /// Share of trajectories that diverged.
+    pub diverged: f64,
+    /// Why the draws may not be relied on; empty if they may.
+    pub reasons: Vec<String>,
+}
+
+/// Judges the values of all parameters: `column(j)` gives those of one.
+pub(crate) fn certify(
+    names: &[String],
+    shape: (usize, usize),
+    column: &(dyn Fn(usize) -> Vec<f64> + Sync),
+    diverged: f64,
+) -> Certificate {
+    let multiple = multiple_for(names.len());
+    let (chains, per_start) = shape;
+    let parameters: Vec<ChainAccuracy> = (0..names.len())
+        .into_par_iter()
+        .map(|j| judge(Traces { values: &column(j), chains, per_start }, multiple))
+        .collect();
+    let mut reasons = Vec::new();
+    let worst = |figure: &dyn Fn(&ChainAccuracy) -> f64| {
+        let number = |one: &ChainAccuracy| if figure(one).is_nan() { f64::INFINITY } else { figure(one) };
+        let at = (0..names.len()).max_by(|&a, &b| number(&parameters[a]).total_cmp(&number(&parameters[b])));
+        at.map(|at| (names[at].clone(), number(&parameters[at])))
+    };
+    let largest = |figure: &dyn Fn(&ChainAccuracy) -> f64, limit: f64| {
+        worst(figure).filter(|(_, value)| value.is_nan() || *value >= limit)
+    };
+    if let Some((name, r_hat)) = largest(&|one| one.r_hat, R_HAT_LIMIT) {
+        reasons.push(format!("the chains disagree: R-hat of {name} is {r_hat:.3} (below {R_HAT_LIMIT} is wanted)"));
+    }
+    if let Some((name, trend)) = largest(&|one| one.trend, multiple) {
+        reasons.push(format!(
+            "the chains still drift: the halves of their iterations differ by {trend:.1} errors in {name}"
+        ));
+    }
+    let failing = parameters.iter().filter(|one| !one.accuracy.holds).count();
+    if let (true, Some((name, ess))) = (failing > 0 && reasons.is_empty(), worst(&|one| -one.ess)) {
+        reasons.push(format!("the chains have too few effective draws: {:.0} for {name}", -ess));
+    }
+    if diverged > MOST_DIVERGED {
+        reasons.push(format!(
+            "{:.1}% of trajectories diverged: there is a place that the chains cannot enter",
+            100.0 * diverged
+        ));
+    }
+    if reasons.is_empty() && !parameters.iter().all(|one| one.holds(multiple)) {
+        reasons.push("the accuracy of the chains could not be measured".into());
+    }
+    Certificate { parameters, diverged, reasons }
+}
+
+fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
+    let values = traces.values;
+    let with = |values: &[f64]| Traces { values, ..traces }.effective();
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let quantile = |p: f64| {
+        let at = (p * sorted.len() as f64 - 0.5).clamp(0.0, (sorted.len() - 1) as f64);
+        let low = at as usize;
+        sorted[low] + (at - low as f64) * (sorted[(low + 1).min(sorted.len() - 1)] - sorted[low])
+    };
+    let (mean, variance) = mean_and_variance(values.iter().copied());
+    let sd = variance.sqrt();
+    let median = quantile(0.5);
+    let scores = normal_scores(values);
+    let folded = normal_scores(&values.iter().map(|x| (x - median).abs()).collect::<Vec<_>>());
+    let r_hat = [&scores, &folded].map(|scores| Traces { values: scores, ..traces }.nested_r_hat());
+    let r_hat = if r_hat.iter().any(|r| r.is_nan()) { f64::NAN } else { r_hat[0].max(r_hat[1]) };
+
+    let constant = sorted.first() == sorted.last();
+    let width = quantile(0.95) - quantile(0.05);
+    let (mut worst, mut least) = (ErrorShare::default(), f64::INFINITY);
+    for p in PROBABILITIES {
+        let at = quantile(p);
+        let below: Vec<f64> = values.iter().map(|x| f64::from(u8::from(*x <= at))).collect();
+        let ess = with(&below);
+        least = least.min(ess);
+        let se = (p * (1.0 - p) / ess).sqrt();
+        let by_value = 0.5 * (quantile((p + se).min(1.0)) - quantile((p - se).max(0.0))) / (QUANTILE_LIMIT * width);
+        let share = ErrorShare { error: 0.0, se: by_value.min(se / PROBABILITY_LIMIT) };
+        worst = share.worse(worst, multiple);
+    }
+    let squares: Vec<f64> = values.iter().map(|x| ((x - mean) / sd).powi(2)).collect();
+    let kurtosis = squares.iter().map(|s| s * s).sum::<f64>() / squares.len() as f64;
+    let heavy_tails = kurtosis >= HEAVY_KURTOSIS || !kurtosis.is_finite();
+    let (of_mean, of_squares) = (with(values), with(&squares));
+    let mean_share = ErrorShare { error: 0.0, se: of_mean.sqrt().recip() / MEAN_LIMIT };
+    let sd_share = ErrorShare { error: 0.0, se: (0.25 * (kurtosis - 1.0) / of_squares).sqrt() / SD_LIMIT };
+    let fits = |share: ErrorShare| share.bound(multiple) <= 1.0;
+    let holds = constant || fits(worst) && (heavy_tails || fits(mean_share) && fits(sd_share));
+    let trend = [&scores, &folded].map(|scores| trend(Traces { values: scores, ..traces }));
+    ChainAccuracy {
+        r_hat: if constant { 1.0 } else { r_hat },
+        ess: least.min(of_mean),
+        trend: if constant { 0.0 } else { trend[0].max(trend[1]) },
+        accuracy: Accuracy { quantile: worst, mean: mean_share, sd: sd_share, ess: of_mean, heavy_tails, holds },
+    }
+}
+
+/// Difference of the two halves of the iterations, in standard errors.
+fn trend(traces: Traces<'_>) -> f64 {
+    let middle = traces.iterations() / 2 * traces.chains;
+    let (first, second) = traces.values.split_at(middle);
+    let about = |values: &[f64]| {
+        let (mean, variance) = mean_and_variance(values.iter().copied());
+        (mean, variance / Traces { values, ..traces }.effective())
+    };
+    let ((a, of_a), (b, of_b)) = (about(first), about(second));
+    (a - b).abs() / (of_a + of_b).sqrt()
+}

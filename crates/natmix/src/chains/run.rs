@@ -1,0 +1,218 @@
+//! Chains from a Gaussian start to draws with a certificate.
+//!
+//! 64 chains start in 8 groups, each at one point drawn from a widened start. They warm up with short trajectories, then in
+//! windows after each of which the metric is estimated again from all of them, while the length of their steps follows the
+//! share of accepted trajectories. Then iterations are kept, in rounds, until the [certificate](super::certificate) holds
+//! twice in a row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
+
+use super::certificate::{Certificate, certify};
+use super::walkers::Group;
+use super::{Metric, Walkers};
+use crate::answer::delivered::DeliveredDraws;
+use crate::error::Error;
+use crate::evaluate::Evaluator;
+use crate::family::Gaussian;
+use crate::noise::{Noise, Purpose};
+use crate::target::Target;
+
+/// Chains, and how many of them start at one point.
+const CHAINS: usize = 64;
+const PER_START: usize = 8;
+/// How much wider than the start distribution the first points lie.
+const WIDENED: f64 = 1.5;
+/// Iterations with short trajectories, of each window, and to settle the step at the end.
+const SHORT: u64 = 30;
+const WINDOW: u64 = 25;
+const WINDOWS: usize = 4;
+const SETTLING: u64 = 15;
+/// Length of a trajectory, in standard deviations, and of the short ones.
+const TRAJECTORY: f64 = 1.5;
+const SHORT_TRAJECTORY: f64 = 0.5;
+/// Shortest and longest trajectory, as a share of their length.
+const JITTER: (f64, f64) = (0.6, 1.4);
+/// Most steps of a trajectory.
+const MOST_STEPS: usize = 128;
+/// Share of accepted trajectories that steps aim at: their harmonic mean, so that chains which are stuck count.
+const ACCEPTED: f64 = 0.65;
+const LEAST_ACCEPTANCE: f64 = 0.05;
+/// Kept iterations per round, and rounds before the first certificate and before a new warm-up.
+const ROUND: u64 = 25;
+const FEWEST_ROUNDS: usize = 3;
+const MOST_ROUNDS: usize = 12;
+/// Iterations per independent one, about, while warming up.
+const CORRELATED: f64 = 3.0;
+/// Largest acceptance of a trajectory that has diverged.
+const DIVERGED: f64 = 1e-8;
+
+/// What the chains have left.
+#[derive(Clone, Debug)]
+pub struct ChainDraws {
+    /// Points: iteration after iteration, all chains together.
+    pub draws: Vec<f64>,
+    /// Their log densities.
+    pub log_p: Vec<f64>,
+    /// Number of chains.
+    pub chains: usize,
+    /// Whether they may be relied on.
+    pub certificate: Certificate,
+    /// Whether the run ended before the certificate held for want of evaluations.
+    pub exhausted: bool,
+}
+
+/// Most draws that are delivered and stored.
+const DELIVERED: usize = 4_096;
+
+impl ChainDraws {
+    /// Draws of equal weight, to deliver and store: every so many iterations, if there are too many.
+    pub fn delivered(&self) -> DeliveredDraws {
+        let d = self.draws.len() / self.log_p.len().max(1);
+        let each = self.chains * d;
+        let every = self.log_p.len().div_ceil(DELIVERED).max(1);
+        let draws: Vec<f64> = self.draws.chunks_exact(each.max(1)).step_by(every).flatten().copied().collect();
+        let count = draws.len() / d.max(1);
+        DeliveredDraws { draws, weights: vec![1.0 / count as f64; count] }
+    }
+}
+
+/// Chains with their adaptation.
+struct Run<'a> {
+    target: &'a dyn Target,
+    evaluator: &'a mut dyn Evaluator,
+    walkers: Walkers,
+    metric: Metric,
+    log_step: f64,
+    /// Iterations done, and those since the metric changed.
+    iteration: u64,
+    adapted: u64,
+    seed: u64,
+    /// Evaluations at which to stop.
+    limit: u64,
+}
+
+/// Runs chains from `start` until their certificate holds, with at most `most` evaluations.
+pub(crate) fn run(
+    target: &dyn Target,
+    evaluator: &mut dyn Evaluator,
+    start: &Gaussian,
+    seed: u64,
+    most: u64,
+) -> Result<ChainDraws, Error> {
+    let d = start.dim();
+    let limit = evaluator.spent().evals.saturating_add(most);
+    let points = first_points(evaluator, start, seed)?;
+    let walkers = Walkers::start(evaluator, points)?;
+    let log_step = (0.4 * (d as f64).powf(-0.25)).ln();
+    let metric = Metric::of(start);
+    let mut run = Run { target, evaluator, walkers, metric, log_step, iteration: 0, adapted: 0, seed, limit };
+    run.warm_up()?;
+    run.keep()
+}
+
+/// One point for each group of chains, from the widened start; its mean where the density cannot be evaluated there.
+fn first_points(evaluator: &mut dyn Evaluator, start: &Gaussian, seed: u64) -> Result<Vec<f64>, Error> {
+    let d = start.dim();
+    let groups = CHAINS / PER_START;
+    let mut points = vec![0.0; groups * d];
+    Noise::new(seed, Purpose::Chains, 0, 0, 0).normals(&mut points);
+    points.iter_mut().for_each(|x| *x *= WIDENED);
+    start.place(&mut points);
+    let found = Walkers::start(evaluator, points)?;
+    let usable = |i: usize| found.log_p[i].is_finite() && found.grad[i * d..(i + 1) * d].iter().all(|g| g.is_finite());
+    let each = (0..groups).map(|i| if usable(i) { &found.z[i * d..(i + 1) * d] } else { start.mean() });
+    Ok(each.flat_map(|z| z.repeat(PER_START)).collect())
+}
+
+impl Run<'_> {
+    fn warm_up(&mut self) -> Result<(), Error> {
+        for _ in 0..SHORT {
+            self.iterate(SHORT_TRAJECTORY, Some(1.0 / 3.0))?;
+        }
+        for _ in 0..WINDOWS {
+            let mut window = Vec::new();
+            for _ in 0..WINDOW {
+                self.iterate(TRAJECTORY, Some(1.0))?;
+                window.extend_from_slice(&self.walkers.z);
+            }
+            self.adapt(&window);
+        }
+        for _ in 0..SETTLING {
+            self.iterate(TRAJECTORY, Some(1.0))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the metric from draws.
+    fn adapt(&mut self, draws: &[f64]) {
+        let d = self.walkers.d;
+        let effective = (draws.len() / d) as f64 / CORRELATED;
+        self.metric = self.metric.adapted(draws, effective, d);
+        self.adapted = 0;
+    }
+
+    /// One trajectory of every chain. While warming up, the step adapts, and is used at a `share` of its length. Returns how
+    /// many diverged.
+    fn iterate(&mut self, length: f64, warming: Option<f64>) -> Result<usize, Error> {
+        self.iteration += 1;
+        let mut noise = Noise::new(self.seed, Purpose::Chains, 1, self.iteration, 1);
+        let length = length * (JITTER.0 + (JITTER.1 - JITTER.0) * noise.uniform());
+        let longest = self.log_step.exp() * warming.unwrap_or(1.0);
+        let steps = ((length / longest).ceil() as usize).clamp(1, MOST_STEPS);
+        let step = (length / steps as f64).min(longest);
+        let groups = [Group { metric: &self.metric, chains: 0..self.walkers.len(), step }];
+        let key = (self.seed, Purpose::Chains, self.iteration);
+        let accepted = self.walkers.advance(self.evaluator, &groups, steps, key)?;
+        if warming.is_some() {
+            self.adapted += 1;
+            let inverse: f64 = accepted.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();
+            let harmonic = accepted.len() as f64 / inverse;
+            self.log_step += (harmonic - ACCEPTED) / (self.adapted as f64).powf(0.4);
+        }
+        Ok(accepted.iter().filter(|a| **a <= DIVERGED).count())
+    }
+
+    /// Keeps rounds of iterations until the certificate holds twice.
+    fn keep(mut self) -> Result<ChainDraws, Error> {
+        let mut most_rounds = MOST_ROUNDS;
+        loop {
+            let (mut draws, mut log_p, mut diverged, mut held) = (Vec::new(), Vec::new(), 0, false);
+            for round in 1.. {
+                for _ in 0..ROUND {
+                    diverged += self.iterate(TRAJECTORY, None)?;
+                    draws.extend_from_slice(&self.walkers.z);
+                    log_p.extend_from_slice(&self.walkers.log_p);
+                }
+                let exhausted = self.evaluator.spent().evals >= self.limit;
+                if round < FEWEST_ROUNDS && !exhausted {
+                    continue;
+                }
+                let certificate = self.certify(&draws, diverged as f64 / log_p.len() as f64);
+                let holds = certificate.reasons.is_empty();
+                if holds && held || exhausted {
+                    return Ok(ChainDraws { draws, log_p, chains: CHAINS, certificate, exhausted: !holds });
+                }
+                held = holds;
+                if round >= most_rounds && !held {
+                    break;
+                }
+            }
+            // The first half may still have been on its way.
+            let later = draws.len() / self.walkers.d / 2 * self.walkers.d;
+            self.adapt(&draws[later..]);
+            for _ in 0..SETTLING {
+                self.iterate(TRAJECTORY, Some(1.0))?;
+            }
+            most_rounds *= 2;
+        }
+    }
+
+    fn certify(&self, draws: &[f64], diverged: f64) -> Certificate {
+        let (d, target) = (self.walkers.d, self.target);
+        let names = target.parameter_names();
+        let mut parameters = vec![0.0; draws.len() / d * names.len()];
+        for (z, row) in draws.chunks_exact(d).zip(parameters.chunks_exact_mut(names.len())) {
+            target.to_parameters(z, row);
+        }
+        let column = |j: usize| parameters.iter().skip(j).step_by(names.len()).copied().collect();
+        certify(&names, (CHAINS, PER_START), &column, diverged)
+    }
+}
