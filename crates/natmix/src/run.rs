@@ -15,6 +15,7 @@ mod driver;
 pub(crate) mod history;
 pub mod observe;
 pub mod stop;
+pub(crate) mod time_left;
 
 pub use checkpoint::State;
 pub use conclusion::Fitted;
@@ -33,6 +34,7 @@ use checkpoint::Counts;
 use conclusion::conclude;
 use driver::Driver;
 use observe::Observer;
+use time_left::TimeLeft;
 
 /// Budget, in multiples of what a check of the gradient costs, below which there is none.
 const SMALL_BUDGET: u64 = 20;
@@ -146,19 +148,24 @@ fn run_in_pool(
         counts,
     };
     let ended = driver.run()?;
-    let mut fitted = conclude(ended, config, target, &mut *evaluator, &scratch)?;
+    let mut time = TimeLeft::of(&config, ended.counts.seconds);
+    let mut fitted = conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time))?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
         let holds = fitted.stop.converged && diagnostics.level.holds();
         let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd: &start_sd };
-        match tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed) {
-            Ok(tails) => {
+        match tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed, &time) {
+            Ok(None) => diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into()),
+            Ok(Some(tails)) => {
                 diagnostics.verdict.reasons.splice(0..0, tails.reasons(&coordinate_names(target)));
                 diagnostics.verdict.trusted &= diagnostics.verdict.reasons.is_empty();
             }
             // The fit stands, as above.
             Err(error) => (fitted.diagnostics, fitted.diagnostics_error) = (None, Some(error)),
         }
+    }
+    if let Some(diagnostics) = fitted.diagnostics.as_mut().filter(|_| !fitted.stop.converged) {
+        diagnostics.verdict.add_not_converged();
     }
     fitted.diagnostic_evals = evaluator.spent().evals - fitted.evals;
     Ok(fitted)

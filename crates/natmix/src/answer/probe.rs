@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::evaluate::Evaluator;
 use crate::family::{Mixture, MixtureBlock};
 use crate::noise::{Noise, Purpose};
+use crate::run::time_left::TimeLeft;
 use crate::target::Points;
 use crate::workspace::Scratch;
 
@@ -38,6 +39,15 @@ pub(super) enum Effort {
 }
 
 impl Effort {
+    /// The largest effort up to this one for which there is time.
+    pub fn within(self, time: &TimeLeft) -> Option<Self> {
+        let allowed = |effort: &Self| {
+            let (chains, trajectories) = effort.size();
+            time.allows(chains * STEPS * trajectories as usize)
+        };
+        [self, Self::Quick].into_iter().find(allowed)
+    }
+
     /// Chains, and trajectories of each.
     fn size(self) -> (usize, u64) {
         match self {

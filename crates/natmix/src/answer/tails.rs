@@ -17,6 +17,7 @@ use crate::evaluate::{Batch, Evaluator, Part, Request};
 use crate::family::Mixture;
 use crate::linalg::{self, Memory};
 use crate::noise::{Noise, Purpose};
+use crate::run::time_left::TimeLeft;
 
 /// Radii of a ray, in standard deviations of the mixture along it.
 const RADII: [f64; 4] = [16.0, 256.0, 4096.0, 65_536.0];
@@ -41,6 +42,8 @@ const GROWTH: f64 = 0.5;
 const RUN_AWAY: f64 = 1e6;
 /// Share of the largest move from which on a coordinate is named.
 const NAMED: f64 = 0.3;
+/// Most evaluations, about.
+const MOST_EVALS: usize = 280;
 /// Points per chunk.
 const CHUNK: usize = 32;
 
@@ -126,13 +129,17 @@ pub(crate) struct FitFacts<'a> {
     pub start_sd: &'a [f64],
 }
 
-/// Examines the tails of the density that `evaluator` evaluates, around its mixture; takes at most about 280 evaluations.
+/// Examines the tails of the density that `evaluator` evaluates, around its mixture, unless there is no time for it.
 pub(crate) fn examine(
     evaluator: &mut dyn Evaluator,
     q: &Mixture,
     facts: FitFacts<'_>,
     seed: u64,
-) -> Result<TailReport, Error> {
+    time: &TimeLeft,
+) -> Result<Option<TailReport>, Error> {
+    if !time.allows(MOST_EVALS) {
+        return Ok(None);
+    }
     let (sd, has_gradient) = (overall_sd(q), facts.has_gradient);
     let (mut improper, mut unbounded) = (None, None);
     let axes = widest_axes(evaluator, q, &sd, has_gradient, seed)?;
@@ -156,7 +163,7 @@ pub(crate) fn examine(
     if unbounded.is_none() && has_gradient {
         unbounded = pole::find(evaluator, q, &sd)?;
     }
-    Ok(TailReport { improper, unbounded })
+    Ok(Some(TailReport { improper, unbounded }))
 }
 
 /// Standard deviations of the mixture as a whole.

@@ -3,6 +3,7 @@
 use super::checkpoint::{Counts, State};
 use super::driver::Ended;
 use super::stop::{Stop, StopReason};
+use super::time_left::TimeLeft;
 use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::config::Config;
 use crate::error::Error;
@@ -55,7 +56,7 @@ pub(crate) fn conclude(
     config: Config,
     target: &dyn Target,
     evaluator: &mut dyn Evaluator,
-    scratch: &ScratchPool,
+    (scratch, time): (&ScratchPool, &mut TimeLeft),
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
     let Ended { strategy, counts, reason, observer_error } = ended;
@@ -64,8 +65,8 @@ pub(crate) fn conclude(
     let (diagnostics, weighted, diagnostics_error) = match config.diagnostic_draws {
         0 => (None, None, None),
         n => {
-            let plan = Plan::after_run(n, config.seed, converged, counts.spent.evals, kind_of(&config).budget());
-            match diagnose_with(target, evaluator, &mixture, plan, scratch) {
+            let plan = Plan::after_run(n, config.seed, counts.spent.evals, kind_of(&config).budget());
+            match diagnose_with(target, evaluator, &mixture, plan, (scratch, time)) {
                 Ok((mut diagnostics, weighted)) => {
                     if let Some(search) = &search {
                         diagnostics.verdict.add_search(search, mixture.len());

@@ -2,6 +2,7 @@ use super::*;
 use crate::evaluate::{Limits, of_target};
 use crate::family::{Covariances, Gaussian};
 use crate::target::ClosureTarget;
+use crate::run::time_left::TimeLeft;
 use crate::workspace::ScratchPool;
 
 const SEEDS: std::ops::Range<u64> = 0..20;
@@ -35,7 +36,7 @@ fn examined_with(
     let scratch = ScratchPool::new(1);
     let mut evaluator = of_target(&target, &scratch, Limits::default());
     let facts = FitFacts { has_gradient: true, holds: true, start_sd: &vec![1.0; q.dim()] };
-    let report = examine(&mut *evaluator, q, facts, seed).unwrap();
+    let report = examine(&mut *evaluator, q, facts, seed, &TimeLeft::default()).unwrap().unwrap();
     (report, evaluator.spent().evals)
 }
 

@@ -37,6 +37,9 @@ impl AutomaticStrategy {
         if converged || over || cut && spent {
             if count > fixed {
                 grow::merge(&mut self.state, tuning.merge_max_kl)?;
+                if cut {
+                    grow::keep_heaviest_modes(&mut self.state, fixed, tuning.search_same_distance)?;
+                }
                 grow::prune(&mut self.state, most, 0.0, tuning)?;
             }
             if cut && self.state.mixture.len() == fixed {

@@ -186,3 +186,18 @@ fn without_a_budget_the_number_of_components_grows_by_a_factor() {
     };
     assert_eq!((grown(2), grown(6)), (16, 24));
 }
+
+#[test]
+fn a_mode_that_two_components_share_is_not_taken_for_two_light_ones() {
+    let at = |x: f64| Gaussian::isotropic(vec![x, 0.0], 1.0);
+    let run = |fixed| {
+        let mut run = run_with(3, OrAuto::Is(fixed), 1.0).after(flat());
+        run.state.mixture = Mixture::new(&[0.3, 0.4, 0.3], vec![at(-0.5), at(20.0), at(0.5)]).unwrap();
+        let mixture = run.planned(20, 1000).state.mixture;
+        (mixture.components().iter().map(|one| one.mean()[0]).collect::<Vec<f64>>(), mixture.weights())
+    };
+    assert_eq!(run(1).0, [-0.5]);
+    let (means, weights) = run(2);
+    assert_eq!(means, [-0.5, 20.0]);
+    assert!((weights[0] - 0.6).abs() < 1e-12);
+}
