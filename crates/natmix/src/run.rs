@@ -155,7 +155,9 @@ fn run_in_pool(
         let holds = fitted.stop.converged && diagnostics.level.holds();
         let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd: &start_sd };
         match tails::examine(&mut *evaluator, &fitted.mixture, facts, fitted.config.seed, &time) {
-            Ok(None) => diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into()),
+            Ok(None) => {
+                diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into())
+            }
             Ok(Some(tails)) => {
                 diagnostics.verdict.reasons.splice(0..0, tails.reasons(&coordinate_names(target)));
                 diagnostics.verdict.trusted &= diagnostics.verdict.reasons.is_empty();

@@ -39,7 +39,9 @@ fn a_search_whose_evaluations_are_slow_is_stopped_between_them() {
 
 #[test]
 fn a_limit_that_is_not_reached_changes_nothing() {
-    let fit = |max_seconds| fit_slowly(3, Duration::ZERO, Config { max_seconds, max_evals: Some(20_000), ..Config::default() });
+    let fit = |max_seconds| {
+        fit_slowly(3, Duration::ZERO, Config { max_seconds, max_evals: Some(20_000), ..Config::default() })
+    };
     let (free, limited) = (fit(None), fit(Some(1e6)));
     assert_eq!(free.mixture, limited.mixture);
     let [free, limited] = [free, limited].map(|fitted| fitted.diagnostics.unwrap());

@@ -36,7 +36,10 @@ pub fn sentences(set: &DemoSet) -> Vec<String> {
     let lower: Vec<String> = lower.map(|k| k.to_string()).collect();
     sentences.push(match lower.is_empty() {
         true => "The predictive entropy is higher away from the data than on them, for every K.".into(),
-        false => format!("With K = {} the predictive entropy is not higher away from the data than on them.", lower.join(", ")),
+        false => format!(
+            "With K = {} the predictive entropy is not higher away from the data than on them.",
+            lower.join(", ")
+        ),
     });
     sentences
 }

@@ -82,12 +82,7 @@ impl Verdict {
     }
 }
 
-pub(super) fn verdict(
-    diagnostics: &Diagnostics,
-    names: &[String],
-    weights_variance: f64,
-    infinite: usize,
-) -> Verdict {
+pub(super) fn verdict(diagnostics: &Diagnostics, names: &[String], weights_variance: f64, infinite: usize) -> Verdict {
     let Diagnostics { k_hat, k_threshold, draws, zero, failed, level, .. } = diagnostics;
     let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     if !k_hat.is_finite() {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::evaluate::{Limits, of_target};
 use crate::family::{Covariances, Gaussian};
-use crate::target::ClosureTarget;
 use crate::run::time_left::TimeLeft;
+use crate::target::ClosureTarget;
 use crate::workspace::ScratchPool;
 
 const SEEDS: std::ops::Range<u64> = 0..20;

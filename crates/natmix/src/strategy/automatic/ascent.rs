@@ -183,7 +183,8 @@ fn inverse_diagonal(pairs: &[CurvaturePair], scale: &[f64]) -> Vec<f64> {
     let size = pairs.last().map_or(1.0, |(_, fall, inverse)| {
         1.0 / (inverse * fall.iter().zip(scale).map(|(y, s)| (y * s).powi(2)).sum::<f64>())
     });
-    let weighted = |a: &[f64], b: &[f64]| a.iter().zip(b).zip(scale).map(|((a, b), s)| a * b * size * s * s).sum::<f64>();
+    let weighted =
+        |a: &[f64], b: &[f64]| a.iter().zip(b).zip(scale).map(|((a, b), s)| a * b * size * s * s).sum::<f64>();
     let table = |f: &dyn Fn(usize, usize) -> f64| (0..m * m).map(|at| f(at / m, at % m)).collect::<Vec<f64>>();
     let moved_fall = table(&|i, j| dot(&pairs[i].0, &pairs[j].1));
     let fall_fall = table(&|i, j| weighted(&pairs[i].1, &pairs[j].1));
