@@ -24,6 +24,8 @@ const JOURNAL: &str = ".journal.json";
 const ASIDE: &str = ".old-";
 /// Threads that wait for the disk, each for another file.
 const WAITING: usize = 8;
+/// Bytes of their stacks.
+const WAITING_STACK: usize = 64 << 10;
 
 /// What is to become of the files of a fit, by name.
 #[derive(Debug, Serialize, Deserialize)]
@@ -282,8 +284,15 @@ fn sync_all(dir: &Path) -> io::Result<()> {
     }
     let share = paths.len().div_ceil(WAITING).max(1);
     std::thread::scope(|scope| {
-        let waiting: Vec<_> =
-            paths.chunks(share).map(|paths| scope.spawn(|| paths.iter().try_for_each(|path| sync(path)))).collect();
+        let mut waiting = Vec::new();
+        for paths in paths.chunks(share) {
+            let sync_these = move || paths.iter().try_for_each(|path| sync(path));
+            // Where memory is scarce there may be no room for another thread.
+            match std::thread::Builder::new().stack_size(WAITING_STACK).spawn_scoped(scope, sync_these) {
+                Ok(thread) => waiting.push(thread),
+                Err(_) => sync_these()?,
+            }
+        }
         waiting.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     })
 }

@@ -66,8 +66,9 @@ pub(super) fn seconds_per_value() -> f64 {
     began.elapsed().as_secs_f64() / DRAWS as f64
 }
 
-/// Decides which draws to deliver. `variance` is the relative variance of the weights.
-pub(super) fn decide(target: &dyn Target, drawn: &WeightedDraws, variance: f64) -> Decision {
+/// Decides which draws to deliver. `variance` is the relative variance of the weights. If `more` draws than usual were made to
+/// get a weighted answer, they are preferred.
+pub(super) fn decide(target: &dyn Target, drawn: &WeightedDraws, variance: f64, more: bool) -> Decision {
     let nearly_equal = variance <= NEARLY_EQUAL;
     let k_hat = drawn.psis.k_hat;
     let usable = k_hat.is_finite() && (k_hat < psis::trust_threshold(drawn.psis.log_weights.len()) || nearly_equal);
@@ -94,11 +95,11 @@ pub(super) fn decide(target: &dyn Target, drawn: &WeightedDraws, variance: f64) 
         }
     }
     let all = |list: &[Accuracy]| usable && list.iter().all(|one| one.holds);
-    if all(&mixture) {
-        Decision { level: Level::Mixture, accuracy: mixture, needed }
-    } else if all(&weighted) {
-        Decision { level: Level::Weighted, accuracy: weighted, needed }
-    } else {
-        Decision { level: Level::None, accuracy: if usable { weighted } else { mixture }, needed }
-    }
+    let (level, accuracy) = match (all(&mixture), all(&weighted)) {
+        (true, false) => (Level::Mixture, mixture),
+        (true, true) if !more => (Level::Mixture, mixture),
+        (_, true) => (Level::Weighted, weighted),
+        (false, false) => (Level::None, if usable { weighted } else { mixture }),
+    };
+    Decision { level, accuracy, needed }
 }

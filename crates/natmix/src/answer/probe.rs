@@ -27,6 +27,10 @@ const EDGE: f64 = 0.03;
 /// Length of a step in one dimension, in standard deviations of a component.
 const STEP: f64 = 0.6;
 
+/// Share of accepted trajectories below which steps are made shorter, and by which factor: chains that stay see nothing.
+const FEW_ACCEPTED: f64 = 0.4;
+const SHORTER: f64 = 0.6;
+
 /// How many chains look around, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
@@ -106,9 +110,9 @@ pub(super) fn missed_mass(
     let points: Vec<f64> = starts.iter().flat_map(|&(_, i)| drawn.draws[i * d..(i + 1) * d].iter().copied()).collect();
     let mut walkers = Walkers::start(evaluator, points)?;
     let mut beyond = vec![0.0; chains];
-    let mut scratch = Scratch::default();
+    let (mut scratch, mut scale) = (Scratch::default(), 1.0);
     for trajectory in 0..trajectories {
-        let step = STEP * (d as f64).powf(-0.25) * (0.7 + 0.6 * noise.uniform());
+        let step = scale * STEP * (d as f64).powf(-0.25) * (0.7 + 0.6 * noise.uniform());
         let groups: Vec<Group<'_>> = components
             .iter()
             .zip(&metrics)
@@ -117,7 +121,10 @@ pub(super) fn missed_mass(
                 Group { metric, chains, step }
             })
             .collect();
-        walkers.advance(evaluator, &groups, STEPS, (seed, Purpose::Probe, trajectory + 1))?;
+        let accepted = walkers.advance(evaluator, &groups, STEPS, (seed, Purpose::Probe, trajectory + 1))?;
+        if accepted.iter().sum::<f64>() < FEW_ACCEPTED * chains as f64 {
+            scale *= SHORTER;
+        }
         if trajectory >= trajectories / 2 {
             let mut log_q = vec![0.0; chains];
             q.log_density_into(&walkers.z, &mut log_q, &mut scratch);

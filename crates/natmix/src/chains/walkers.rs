@@ -8,22 +8,12 @@ use std::ops::Range;
 
 /// Points per chunk.
 const CHUNK: usize = 16;
-/// Error of the energy, in nats, from which on a trajectory has left its path for good.
-const DIVERGED: f64 = 1000.0;
 
 /// A metric, the chains that move in it, and the length of their steps.
 pub(crate) struct Group<'a> {
     pub metric: &'a Metric,
     pub chains: Range<usize>,
     pub step: f64,
-}
-
-/// What became of a trajectory.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Move {
-    /// Probability with which its end was accepted.
-    pub acceptance: f64,
-    pub diverged: bool,
 }
 
 /// Chains at their present points.
@@ -40,7 +30,7 @@ impl Walkers {
     /// Chains at these points.
     pub fn start(evaluator: &mut dyn Evaluator, z: Vec<f64>) -> Result<Self, Error> {
         let d = evaluator.dim();
-        let (z, log_p, grad) = evaluate(evaluator, z, d)?;
+        let Part { z, log_p, grad, .. } = evaluate(evaluator, &z, d)?;
         Ok(Self { d, z, log_p, grad })
     }
 
@@ -48,14 +38,15 @@ impl Walkers {
         self.log_p.len()
     }
 
-    /// One trajectory of `steps` leapfrog steps for every chain, accepted or rejected. The groups cover all chains.
+    /// One trajectory of `steps` leapfrog steps for every chain, accepted or rejected; returns the probabilities with which
+    /// they were accepted. The groups cover all chains.
     pub fn advance(
         &mut self,
         evaluator: &mut dyn Evaluator,
         groups: &[Group<'_>],
         steps: usize,
         (seed, purpose, iteration): (u64, Purpose, u64),
-    ) -> Result<Vec<Move>, Error> {
+    ) -> Result<Vec<f64>, Error> {
         let (d, count) = (self.d, self.len());
         let mut noise = Noise::new(seed, purpose, u64::MAX, iteration, 0);
         let mut momenta = vec![0.0; count * d];
@@ -80,35 +71,33 @@ impl Walkers {
                 group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
                 z[rows(group)].iter_mut().zip(&velocities[rows(group)]).for_each(|(z, v)| *z += group.step * v);
             }
-            (z, log_p, grad) = evaluate(evaluator, z, d)?;
+            Part { z, log_p, grad, .. } = evaluate(evaluator, &z, d)?;
             kick(&mut momenta, &grad, if left > 0 { 1.0 } else { 0.5 });
         }
         for group in groups {
             group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
         }
-        let mut moves = vec![Move::default(); count];
+        let mut acceptances = vec![0.0; count];
         for i in 0..count {
             let own = i * d..(i + 1) * d;
             let end: f64 = momenta[own.clone()].iter().zip(&velocities[own.clone()]).map(|(p, v)| 0.5 * p * v).sum();
             let change = log_p[i] - self.log_p[i] - end + kinetic[i];
             // A point that cannot be evaluated is never accepted.
-            let acceptance = if change.is_nan() { 0.0 } else { change.exp().min(1.0) };
-            moves[i] = Move { acceptance, diverged: change.is_nan() || change < -DIVERGED };
-            if accept[i] < acceptance {
+            acceptances[i] = if change.is_nan() { 0.0 } else { change.exp().min(1.0) };
+            if accept[i] < acceptances[i] {
                 self.z[own.clone()].copy_from_slice(&z[own.clone()]);
                 self.grad[own.clone()].copy_from_slice(&grad[own]);
                 self.log_p[i] = log_p[i];
             }
         }
-        Ok(moves)
+        Ok(acceptances)
     }
 }
 
-/// The points back, their log densities and gradients.
-fn evaluate(evaluator: &mut dyn Evaluator, z: Vec<f64>, d: usize) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>), Error> {
+/// Points with their log densities and gradients.
+fn evaluate(evaluator: &mut dyn Evaluator, z: &[f64], d: usize) -> Result<Part, Error> {
     let request = Request { gradient: true, ..Request::default() };
-    let part = Part::new(&z, d, CHUNK, &request);
+    let part = Part::new(z, d, CHUNK, &request);
     let ticket = evaluator.submit(Batch { request, parts: vec![part] });
-    let Part { z, log_p, grad, .. } = evaluator.collect(ticket)?.parts.pop().unwrap_or_default();
-    Ok((z, log_p, grad))
+    Ok(evaluator.collect(ticket)?.parts.pop().unwrap_or_default())
 }

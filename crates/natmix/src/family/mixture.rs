@@ -259,6 +259,8 @@ impl Mixture {
         for (block, draws) in draws.chunks_mut(BLOCK * d).enumerate() {
             let mut noise = Noise::new(seed, purpose, u64::MAX, iteration, block as u64);
             for (i, z) in draws.chunks_exact_mut(d).enumerate() {
+                // Was the choice of the component: kept so that the draws of a single Gaussian are those of version 0.1.
+                noise.uniform();
                 let u = even(shift, block * BLOCK + i) * up_to[up_to.len() - 1];
                 let k = order[up_to.partition_point(|x| *x <= u).min(self.len() - 1)];
                 noise.normals(z);
