@@ -183,13 +183,9 @@ pub(crate) fn diagnose_with(
         omitted.push(format!("there was time for {} draws only to measure the fit with", drawn.log_ratios.len()));
     }
     if diagnostics.level.holds() && target.has_gradient() {
-        let effort = match diagnostics.level {
-            Level::Weighted => Effort::Thorough,
-            _ if drawn.log_ratios.len() < THOROUGH => Effort::Quick,
-            _ => Effort::Usual,
-        };
+        let effort = if drawn.log_ratios.len() < THOROUGH { Effort::Quick } else { Effort::Usual };
         if let Some(effort) = effort.within(time) {
-            let missed = probe::missed_mass(evaluator, q, &drawn, effort, plan.seed)?;
+            let missed = probe::missed_mass(evaluator, q, &drawn, (effort, time), plan.seed)?;
             if probe::is_too_much(&missed) {
                 diagnostics.level = Level::None;
             }

@@ -142,11 +142,14 @@ pub(crate) fn examine(
     }
     let (sd, has_gradient) = (overall_sd(q), facts.has_gradient);
     let (mut improper, mut unbounded) = (None, None);
+    let ran_away = run_away(&sd, facts.start_sd);
     let axes = widest_axes(evaluator, q, &sd, has_gradient, seed)?;
     for (ray, Slopes { whole, last }) in slopes_along(evaluator, rays(q, axes, seed), &sd)? {
         let Ray { direction, dimensions, .. } = ray;
-        // A line may rise again after it has left all mass behind, so that it counts from where it began, too.
-        let at_least = |least: f64| whole >= least - WHOLE_MARGIN && last.iter().all(|slope| *slope >= least);
+        // A line may rise again after it has left all mass behind, so that it counts from where it began, too; not in a
+        // mixture that is far wider than what it began with.
+        let from_start = |least: f64| whole >= least - WHOLE_MARGIN || ran_away.is_some();
+        let at_least = |least: f64| from_start(least) && last.iter().all(|slope| *slope >= least);
         let everywhere = dimensions > 1;
         let found = || Some(EndlessDirection { direction: direction.clone(), everywhere, pole: None });
         // Rays along coordinates come first, so that they give the name.
@@ -158,7 +161,7 @@ pub(crate) fn examine(
         }
     }
     if improper.is_none() && !facts.holds {
-        improper = run_away(&sd, facts.start_sd);
+        improper = ran_away;
     }
     if unbounded.is_none() && has_gradient {
         unbounded = pole::find(evaluator, q, &sd)?;
