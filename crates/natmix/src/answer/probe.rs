@@ -2,7 +2,7 @@
 //!
 //! The draws with the largest importance weights are those at the edge of what the mixture covers. Chains start at them and
 //! move as the density demands. Call `E` the set of these draws' region, of known mass, and `B` all places whose weight is
-//! larger than that of every draw. A chain that leaves the density as it is goes from `E` to `B` as often as from `B` to `E`,
+//! clearly larger than that of every draw. A chain that leaves the density as it is goes from `E` to `B` as often as from `B` to `E`,
 //! so that the mass of `B` is at least that of `E` times the share of chains that are found in `B`: a lower bound, with no
 //! assumption about the tail. Where the draws are right it is about one over their number.
 
@@ -31,6 +31,8 @@ const MOST_MISSED: f64 = 0.0016;
 const EDGE: f64 = 0.03;
 /// Length of a step in one dimension, in standard deviations of a component.
 const STEP: f64 = 0.6;
+/// How far beyond the largest log weight a place must lie: where weights have a bound, the places near it are never all met.
+const MARGIN: f64 = 0.1;
 /// Share of accepted trajectories below which steps are made shorter, and by which factor: chains that stay see nothing.
 const FEW_ACCEPTED: f64 = 0.4;
 const SHORTER: f64 = 0.6;
@@ -166,7 +168,7 @@ impl<'a> Edge<'a> {
                 let mut log_q = vec![0.0; chains];
                 q.log_density_into(&walkers.z, &mut log_q, &mut scratch);
                 for (i, beyond) in beyond.iter_mut().enumerate() {
-                    let outside = walkers.log_p[i] - log_q[i] > self.largest;
+                    let outside = walkers.log_p[i] - log_q[i] > self.largest + MARGIN;
                     *beyond += f64::from(u8::from(outside)) / later as f64;
                 }
             }
