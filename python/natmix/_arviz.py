@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ._posterior import Posterior
 
 
@@ -19,7 +22,8 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
     # The draws kept with the posterior are the same: the target is not needed.
     same = kept.shape == (n, len(post.parameter_names)) and seed == post.seed
     flat = kept if same else post._own_scale(z)
-    values = {name: x[None] for name, x in post._by_variable(flat).items()}
+    names = array_names(post._by_variable(flat))
+    values = {names[name]: x[None] for name, x in post._by_variable(flat).items()}
     stats = {"log_q": post.log_density(z)[None], "component": np.array(post._mixture.components_of(z))[None]}
     likelihood: dict[str, np.ndarray] = {}
     target = post._target
@@ -29,7 +33,7 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
             found = target.log_likelihood(z) if target.log_likelihood else row_log_likelihood_of(post, z)
             likelihood = {name: x[None] for name, x in (found or {}).items()}
     known = (*post.variables, *(target.observed if target is not None else ()))
-    dims = {v.name: list(v.dims) for v in known if v.dims}
+    dims = {names.get(v.name, v.name): list(v.dims) for v in known if v.dims}
     groups = {"posterior": values, "sample_stats": stats}
     if likelihood:
         groups["log_likelihood"] = likelihood
@@ -43,6 +47,17 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
             raise ImportError("Posterior.to_arviz needs ArviZ: pip install natmix[arviz]") from None
         return arviz.from_dict(**groups, coords=post.coords, dims=dims, attrs=attrs)
     return arviz_base.from_dict(groups, coords=post.coords, dims=dims, attrs={"/": attrs})
+
+
+def array_names(variables: Iterable[str]) -> dict[str, str]:
+    """The name of each variable's array, as in draws.zarr: another one where ArviZ numbers chains or draws by that name."""
+    known = list(variables)
+
+    def free(name: str) -> str:
+        numbered = (f"{name}~{number}" for number in itertools.count(1))
+        return next(other for other in numbered if other not in known) if name in ("chain", "draw") else name
+
+    return {name: free(name) for name in known}
 
 
 def row_log_likelihood_of(post: Posterior, z: np.ndarray) -> dict[str, np.ndarray] | None:

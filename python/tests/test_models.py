@@ -193,6 +193,19 @@ def test_arviz_has_rows(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_arviz_keeps_variables_that_are_called_draw_or_chain(tmp_path):
+    post = natmix.fit(lambda z: (-0.5 * (z**2).sum(-1), -z), dim=3, names=["draw", "chain", "draw~1"], seed=1)
+    draws = post.sample(post._record.draws.shape[0], seed=post.seed)
+    found = post.to_arviz()["posterior"]
+    assert list(found.data_vars) == ["draw~2", "chain~1", "draw~1"]
+    assert dict(found.sizes) == {"chain": 1, "draw": len(draws)}
+    np.testing.assert_array_equal(found["draw~2"].values[0], draws[:, 0])
+    post.save(tmp_path)
+    again = natmix.load(tmp_path)
+    assert again.parameter_names == ["draw", "chain", "draw~1"]
+    np.testing.assert_array_equal(again.sample(10, seed=1), post.sample(10, seed=1))
+
+
 def test_older_arviz(monkeypatch):
     arviz = pytest.importorskip("arviz")
     if not hasattr(arviz, "InferenceData"):

@@ -14,6 +14,7 @@
 mod check;
 mod method;
 pub mod network;
+mod path_text;
 mod read;
 
 pub use method::FitMethod;
@@ -177,19 +178,21 @@ struct Written {
     mlp: NetworkSettings,
 }
 
-/// A path as text: files hold nothing else. A path that is not text has to be given again to repeat the fit.
-fn readable(path: Option<PathBuf>) -> Option<PathBuf> {
-    path.map(|path| path.into_os_string().into_string().unwrap_or_else(|raw| raw.to_string_lossy().into_owned()).into())
+impl FitSettings {
+    /// With every path changed.
+    fn map_paths(self, change: impl Fn(PathBuf) -> PathBuf) -> Self {
+        let Self { data, test, spec, init_posterior, .. } = self.clone();
+        let [data, test, spec, init_posterior] = [data, test, spec, init_posterior].map(|path| path.map(&change));
+        Self { data, test, spec, init_posterior, ..self }
+    }
 }
 
 impl From<Settings> for Written {
     fn from(settings: Settings) -> Self {
         let seed = settings.seed();
         let Settings { fit, engine, network } = settings;
-        let FitSettings { data, test, spec, init_posterior, .. } = fit.clone();
-        let [data, test, spec, init_posterior] = [data, test, spec, init_posterior].map(readable);
-        let fit = FitSettings { data, test, spec, init_posterior, ..fit };
-        let ood = readable(network.ood.clone());
+        let fit = fit.map_paths(|path| path_text::written(&path));
+        let ood = network.ood.as_deref().map(path_text::written);
         Self {
             fit: FitSettings { out: None, stream: None, trace_frames: None, ..fit },
             engine: Overrides { threads: None, seed: Some(seed), ..engine },

@@ -68,30 +68,36 @@ impl DeliveredSample {
     }
 }
 
+/// Parameters whose draws are gathered at a time.
+const COLUMNS: usize = 16;
+
 /// Mean, standard deviation and quantiles of each parameter, from draws with weights; equal ones if there are none.
 pub fn parameters(draws: &Draws, weights: Option<&[f64]>) -> Vec<Parameter> {
     let p = draws.names.len();
     let n = draws.values.len() / p.max(1);
-    let mut column = vec![0.0; n];
-    (0..p)
-        .map(|j| {
-            for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
-                *x = row[j];
-            }
-            let name = draws.names[j].clone();
-            match weights {
-                Some(weights) => weighted_parameter(name, &column, weights),
-                None => parameter(name, &mut column),
-            }
-        })
-        .collect()
+    let mut columns = vec![0.0; COLUMNS.min(p) * n];
+    let mut parameters = Vec::with_capacity(p);
+    // A column alone would take a whole line of the cache from every row.
+    for (names, first) in draws.names.chunks(COLUMNS).zip((0..).step_by(COLUMNS)) {
+        for (i, row) in draws.values.chunks_exact(p).enumerate() {
+            row[first..first + names.len()].iter().enumerate().for_each(|(j, x)| columns[j * n + i] = *x);
+        }
+        for (j, name) in names.iter().enumerate() {
+            let column = &mut columns[j * n..(j + 1) * n];
+            parameters.push(match weights {
+                Some(weights) => weighted_parameter(name.clone(), column, weights),
+                None => parameter(name.clone(), column),
+            });
+        }
+    }
+    parameters
 }
 
 fn parameter(name: String, column: &mut [f64]) -> Parameter {
     let n = column.len() as f64;
     let mean = column.iter().sum::<f64>() / n;
     let variance = column.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    column.sort_by(f64::total_cmp);
+    column.sort_unstable_by(f64::total_cmp);
     Parameter {
         name,
         mean,

@@ -312,3 +312,28 @@ fn invalid_settings_files_and_densities() {
     folder.write("bad.json", gaussian_spec(0.0, -1.0));
     refused(&folder, "fit density --spec bad.json --out fit", &["bad.json is not a density"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_path_of_any_bytes() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = CommandFolder::new("bytes");
+    let data = std::ffi::OsStr::from_bytes(b"t\xff\xe9 %.csv");
+    std::fs::write(folder.path("").join(data), logistic_table(60, 1)).unwrap();
+    let run = |command: &mut Command| {
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{err}");
+    };
+    run(folder.command("fit logistic --outcome y --out fit --quiet --data").arg(data));
+    let written = String::from_utf8(folder.read("fit/config.toml")).unwrap();
+    assert!(written.contains("data = \"file:t%FF%E9%20%25.csv\""), "{written}");
+    // What was written leads to the same file, so the fit can be repeated, also where it was killed at its start.
+    folder.expect(&[0, 1], "fit --config fit/config.toml --out again --quiet");
+    folder.assert_same("fit", "again");
+    std::fs::create_dir_all(folder.path("killed/.part")).unwrap();
+    run(folder.command("fit logistic --outcome y --out killed --quiet --resume --data").arg(data));
+    folder.assert_same("fit", "killed");
+    run(folder.command("predict --posterior fit --out p.csv --data").arg(data));
+    assert_eq!(String::from_utf8(folder.read("p.csv")).unwrap().lines().count(), 61);
+}

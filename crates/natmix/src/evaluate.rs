@@ -183,6 +183,10 @@ pub trait Evaluator: Send {
     /// Whether the density is known to be log-concave.
     fn is_log_concave(&self) -> bool;
 
+    /// Whether points are evaluated chunk by chunk, so that a batch may be submitted in pieces of whole chunks with the same
+    /// result.
+    fn works_in_chunks(&self) -> bool;
+
     /// Hands over a batch. Batches may be collected in any order; each is worked on by itself.
     fn submit(&mut self, batch: Batch) -> Ticket;
 
@@ -216,6 +220,9 @@ macro_rules! answer_from_ledger {
         }
         fn is_log_concave(&self) -> bool {
             self.target.is_log_concave()
+        }
+        fn works_in_chunks(&self) -> bool {
+            !self.target.whole_batches()
         }
         fn collect(&mut self, ticket: Ticket) -> Result<Batch, Error> {
             self.ledger.collect(&ticket)

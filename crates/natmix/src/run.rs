@@ -15,6 +15,7 @@ mod driver;
 pub(crate) mod history;
 pub mod observe;
 pub mod stop;
+pub(crate) mod time_left;
 
 pub use checkpoint::State;
 pub use conclusion::Fitted;
@@ -32,6 +33,7 @@ use checkpoint::Counts;
 use conclusion::conclude;
 use driver::Driver;
 use observe::Observer;
+use time_left::TimeLeft;
 
 /// Budget, in multiples of what a check of the gradient costs, below which there is none.
 const SMALL_BUDGET: u64 = 20;
@@ -145,9 +147,13 @@ fn run_in_pool(
         counts,
     };
     let ended = driver.run()?;
-    let mut fitted = conclude(ended, config, target, &mut *evaluator, &scratch, &start_sd)?;
+    let mut time = TimeLeft::of(&config, ended.counts.seconds);
+    let mut fitted = conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), &start_sd)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
+    }
+    if let Some(diagnostics) = fitted.diagnostics.as_mut().filter(|_| !fitted.stop.converged) {
+        diagnostics.verdict.add_not_converged();
     }
     fitted.diagnostic_evals = evaluator.spent().evals - fitted.evals;
     Ok(fitted)

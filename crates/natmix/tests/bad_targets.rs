@@ -6,7 +6,7 @@
 mod common;
 
 use natmix::estimate::Estimator;
-use natmix::family::{CovarianceKind, Mixture};
+use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::observe::{Iteration, Observer};
 use natmix::target::{ClosureTarget, log_p_at};
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
@@ -396,4 +396,27 @@ fn closures_that_fail_come_back_by_name() {
     assert_eq!(log_p_at(&target, &[4.0]).unwrap_err().to_string(), "ODE stiff at 3");
     let config = Config { init_mean: vec![5.0], ..Config::new(Method::Bbvi) };
     assert_eq!(fit(&target, &config).unwrap_err().to_string(), "the target failed: ODE stiff at 3");
+}
+
+#[test]
+fn a_run_that_had_not_converged_says_that_the_answer_holds_only_where_it_does() {
+    let start = || Mixture::single(Gaussian::isotropic(vec![0.0], 1.0));
+    let verdict = |largest: f64| {
+        let target = ClosureTarget::new(1, move |z: &[f64], grad: Option<&mut [f64]>| {
+            if let Some(grad) = grad {
+                grad[0] = -z[0];
+            }
+            if z[0] > largest { f64::NAN } else { -0.5 * z[0] * z[0] }
+        })
+        .unwrap();
+        let covariance = CovarianceKind::Diag;
+        let config = Config { max_iterations: 2, seed: 1, check: false, covariance, ..Config::default() };
+        Fit::new(&target, config).start(start()).run().unwrap().diagnostics.unwrap().verdict
+    };
+    let holds = |text: &String| text.contains("had not converged") && text.contains("the answer holds");
+    let right = verdict(f64::INFINITY);
+    assert!(right.trusted && right.notes.iter().any(holds), "{right:?}");
+    let refused = verdict(2.0);
+    assert!(!refused.trusted && !refused.notes.iter().any(holds), "{refused:?}");
+    assert!(refused.reasons.iter().any(|reason| reason.contains("had not converged")), "{refused:?}");
 }

@@ -1,5 +1,6 @@
 //! Settings of networks: the table `[mlp]` of `config.toml`. Defaults depend on the size of the data and on fan-in.
 
+use super::path_text;
 use natmix::Error;
 use natmix::config::{DEFAULT_SEED, Overrides};
 use natmix_nets::train::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
@@ -53,7 +54,7 @@ impl From<HeldOutText> for HeldOut {
             HeldOutText::Number(share) => Self::Share(share),
             HeldOutText::Text(text) => match text.to_str().and_then(|text| text.parse().ok()) {
                 Some(share) => Self::Share(share),
-                None => Self::File(text),
+                None => Self::File(path_text::read(text)),
             },
         }
     }
@@ -63,7 +64,7 @@ impl From<HeldOut> for HeldOutText {
     fn from(held_out: HeldOut) -> Self {
         match held_out {
             HeldOut::Share(share) => Self::Number(share),
-            HeldOut::File(file) => Self::Text(file),
+            HeldOut::File(file) => Self::Text(path_text::written(&file)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From named values to settings: files, and the records of earlier fits.
 
-use super::{FitMethod, FitSettings, NetworkSettings, PRIOR_SD, Settings};
+use super::{FitMethod, FitSettings, NetworkSettings, PRIOR_SD, Settings, path_text};
 use natmix::config::{OrAuto, Overrides, in_words};
 use natmix::estimate::Trick;
 use natmix::{Error, Method};
@@ -51,7 +51,7 @@ impl Settings {
     pub fn set(&mut self, name: &str, value: toml::Value) -> Result<(), Error> {
         if let Some(name) = known(FitSettings::NAMES, name) {
             let given: FitSettings = read(name, value)?;
-            self.fit = given.over(std::mem::take(&mut self.fit));
+            self.fit = given.map_paths(path_text::read).over(std::mem::take(&mut self.fit));
         } else if let Some(name) = known(Overrides::NAMES, name) {
             if self.engine.given().any(|set| set == name) {
                 return Err(Error::Config { setting: name, problem: "is given twice".into() });
@@ -72,7 +72,8 @@ impl Settings {
         let Some(name) = known(NetworkSettings::NAMES, name) else {
             return Err(Error::InvalidInput(format!("networks have no setting `{name}`")));
         };
-        let given: NetworkSettings = read(name, value)?;
+        let mut given: NetworkSettings = read(name, value)?;
+        given.ood = given.ood.map(path_text::read);
         self.network = given.over(std::mem::take(&mut self.network));
         Ok(())
     }

@@ -315,7 +315,7 @@ mod tests {
         let all = parse("all").unwrap();
         assert_eq!(all.len(), 2 * Tuning::names().len());
         let share: Vec<f64> = all.iter().filter(|v| v.name == "search_share").map(|v| v.value).collect();
-        assert_eq!(share, [0.1, 0.4]);
+        assert_eq!(share, [0.15, 0.6]);
         // Twice this factor would let the trust regions grow at the end.
         assert!(all.iter().any(|v| v.name == "settle_shrink" && v.tuning.is_err()));
     }

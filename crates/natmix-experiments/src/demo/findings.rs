@@ -2,6 +2,7 @@
 
 use super::DemoSet;
 use super::measure::Measured;
+use crate::reproduce::curves::TrainingCurve;
 use natmix_report::number;
 
 /// Standard errors by which two ELBOs must differ to be called different.
@@ -17,9 +18,7 @@ pub fn sentences(set: &DemoSet) -> Vec<String> {
         sentences.push(format!("The fit with K = {components} failed after {steps} steps: {error}."));
     }
     let (Some(first), Some(last)) = (set.fits.first(), set.fits.last()) else { return sentences };
-    if set.curves.is_empty() {
-        sentences.push(convergence(&set.fits));
-    }
+    sentences.push(if set.curves.is_empty() { convergence(&set.fits) } else { drift(&set.curves) });
     if last.components > first.components {
         sentences.push(elbo(first, last, &set.fits));
         let gain = last.test_log_likelihood - first.test_log_likelihood;
@@ -33,10 +32,14 @@ pub fn sentences(set: &DemoSet) -> Vec<String> {
     if !small.is_empty() {
         sentences.push(format!("With K = {} a component has lost its weight (below 1%).", small.join(", ")));
     }
-    let higher = set.fits.iter().all(|fit| fit.entropy_off_data > fit.entropy_on_data);
-    sentences.push(match higher {
+    let lower = set.fits.iter().filter(|fit| fit.entropy_off_data <= fit.entropy_on_data).map(|fit| fit.components);
+    let lower: Vec<String> = lower.map(|k| k.to_string()).collect();
+    sentences.push(match lower.is_empty() {
         true => "The predictive entropy is higher away from the data than on them, for every K.".into(),
-        false => "The predictive entropy is not higher away from the data for every K.".into(),
+        false => format!(
+            "With K = {} the predictive entropy is not higher away from the data than on them.",
+            lower.join(", ")
+        ),
     });
     sentences
 }
@@ -47,6 +50,22 @@ fn convergence(fits: &[Measured]) -> String {
         true => "Every fit has converged.".into(),
         false => format!("The fits with K = {} had not converged when they stopped.", not.join(", ")),
     }
+}
+
+/// How far the ELBO still moved in the last fifth of the steps: a fixed number of steps says nothing about convergence.
+fn drift(curves: &[TrainingCurve]) -> String {
+    let moved = curves.iter().filter_map(|curve| {
+        let last = &curve.points[curve.points.len() - curve.points.len() / 5..];
+        let (early, late) = last.split_at(last.len() / 2);
+        let mean = |part: &[(f64, f64)]| part.iter().map(|point| point.1).sum::<f64>() / part.len() as f64;
+        (!early.is_empty()).then(|| format!("{} ({})", signed(mean(late) - mean(early), 2), curve.name))
+    });
+    let moved: Vec<String> = moved.collect();
+    format!(
+        "Whether the fits converged was not judged: all steps were taken. From the last but one tenth of the steps to the last, \
+         the mean ELBO changed by {} nats.",
+        moved.join(", ")
+    )
 }
 
 fn elbo(first: &Measured, last: &Measured, fits: &[Measured]) -> String {

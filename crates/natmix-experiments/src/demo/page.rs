@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// What to look for, for first-time readers.
 const LOOK_FOR: &str = "From left to right components are added. Thin lines are the boundaries of single components: where they \
-    coincide, the components mostly represent the same function with its hidden units in a different order. In the lower row \
+    coincide, the components decide alike, as copies of one function with its hidden units in another order would. In the lower row \
     the predictive entropy is high where the network is uncertain. Below each picture stands what its fits show.";
 
 /// How the fits were made, by default and with the settings of the draft.
@@ -112,7 +112,7 @@ fn card(set: &DemoSet, scene: &Scene) -> String {
         escape(&findings::sentences(set).join(" ")),
         set.test_rows,
         number::fixed(set.fits.last().map_or(0.0, |fit| fit.symmetry), 2),
-        set.fits.len()
+        set.fits.last().map_or(1, |fit| fit.components)
     )
 }
 

@@ -26,7 +26,7 @@ pub const DELIVERED: usize = 4_000;
 /// k-hat up to which the delta method describes the error of a weighted mean; beyond, errors are larger than it says.
 const LIGHT_TAIL: f64 = 0.5;
 /// Factor at a k-hat of 0.7 on the part of the errors that comes from unequal weights.
-const HEAVY_TAIL_FACTOR: f64 = 3.0;
+const HEAVY_TAIL_FACTOR: f64 = 2.0;
 
 /// An estimated error and its uncertainty, as a share of the limit: at most one where the figure holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

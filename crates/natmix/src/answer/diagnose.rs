@@ -13,7 +13,7 @@
 
 use super::accuracy::Accuracy;
 use super::delivered::DeliveredDraws;
-use super::level::{Decision, Level, decide};
+use super::level::{Decision, Level, decide, seconds_per_value};
 use super::probe::{self, Effort};
 use super::psis::{self, Psis};
 use super::verdict::verdict;
@@ -22,10 +22,12 @@ use crate::error::Error;
 use crate::evaluate::{self, Batch, Evaluator, Limits, Part, Request};
 use crate::family::{Mixture, log_sum_exp};
 use crate::noise::Purpose;
+use crate::run::time_left::TimeLeft;
 use crate::target::Target;
 use crate::workspace::ScratchPool;
 use rayon::prelude::*;
 use serde::Serialize;
+use std::time::Instant;
 
 pub use super::verdict::Verdict;
 
@@ -43,6 +45,8 @@ const FEWEST: usize = 1_000;
 const THOROUGH: usize = 2_500;
 /// k-hat beyond which more draws do not help.
 const HOPELESS: f64 = 0.85;
+/// Draws that show how long an evaluation takes, where the time is limited; also the fewest.
+const TIMED: usize = 16;
 /// Draws are planned with this much to spare.
 const SPARE: f64 = 1.1;
 
@@ -101,8 +105,9 @@ pub struct WeightedDraws {
 pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<Diagnostics, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
     let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
-    let plan = Plan { first: draws, draws, most: draws, seed, converged: None };
-    Ok(diagnose_with(target, &mut *evaluator, q, plan, &scratch)?.0.judge(&target.parameter_names()))
+    let plan = Plan { first: draws, draws, most: draws, seed };
+    let (found, _) = diagnose_with(target, &mut *evaluator, q, plan, (&scratch, &mut TimeLeft::default()))?;
+    Ok(found.judge(&target.parameter_names()))
 }
 
 /// How to measure.
@@ -115,17 +120,21 @@ pub(crate) struct Plan {
     /// Most draws, where a weighted answer needs more.
     pub most: usize,
     pub seed: u64,
-    /// Whether the ELBO had converged, if there was a run.
-    pub converged: Option<bool>,
 }
 
 impl Plan {
     /// For the end of a run that took `evals` evaluations of its budget, if it had one: what is soon fitted is soon measured.
-    pub fn after_run(draws: usize, seed: u64, converged: bool, evals: u64, budget: Option<u64>) -> Self {
+    pub fn after_run(draws: usize, seed: u64, evals: u64, budget: Option<u64>) -> Self {
         let draws_of = |evals: u64| usize::try_from(evals).unwrap_or(usize::MAX);
         let affordable = budget.map_or(usize::MAX, |budget| draws_of(budget / 3));
         let most = (MOST_TIMES * draws).min(affordable).max(draws);
-        Self { first: draws.min(draws_of(evals).max(FEWEST)), draws, most, seed, converged: Some(converged) }
+        Self { first: draws.min(draws_of(evals).max(FEWEST)), draws, most, seed }
+    }
+
+    /// With as many draws as there is time for.
+    fn within(self, time: &TimeLeft, parameters: usize) -> Self {
+        let most = time.draws(parameters as f64 * seconds_per_value()).unwrap_or(usize::MAX).max(TIMED);
+        Self { first: self.first.min(most), draws: self.draws.min(most), most: self.most.min(most), ..self }
     }
 
     /// How many draws there should be after these, if more can help.
@@ -153,31 +162,44 @@ pub(crate) fn diagnose_with(
     evaluator: &mut dyn Evaluator,
     q: &Mixture,
     plan: Plan,
-    scratch: &ScratchPool,
+    (scratch, time): (&ScratchPool, &mut TimeLeft),
 ) -> Result<(Unjudged, WeightedDraws), Error> {
+    let wished = plan;
+    let parameters = target.parameter_names().len();
+    if time.is_limited() {
+        let began = Instant::now();
+        weigh(evaluator, q, (TIMED, plan.seed), Purpose::Diagnostics, MOST_ROUNDS + 1, scratch)?;
+        time.learn(TIMED, began);
+    }
+    let mut plan = plan.within(time, parameters);
     let mut drawn = weigh(evaluator, q, (plan.first, plan.seed), Purpose::Diagnostics, 0, scratch)?;
     let mut measured = measure(target, &drawn, false);
     for round in 1..=MOST_ROUNDS {
+        plan = plan.within(time, parameters);
         let Some(wanted) = plan.wanted(&drawn, &measured) else { break };
         let missing = wanted - drawn.log_ratios.len();
         drawn.append(weigh(evaluator, q, (missing, plan.seed), Purpose::Diagnostics, round, scratch)?);
         measured = measure(target, &drawn, wanted > plan.draws);
     }
     let Measured { mut diagnostics, weights_variance, .. } = measured;
+    let mut omitted = Vec::new();
+    if plan.draws < wished.draws && drawn.log_ratios.len() < wished.draws {
+        omitted.push(format!("there was time for {} draws only to measure the fit with", drawn.log_ratios.len()));
+    }
     if diagnostics.level.holds() && target.has_gradient() {
-        let effort = match diagnostics.level {
-            Level::Weighted => Effort::Thorough,
-            _ if drawn.log_ratios.len() < THOROUGH => Effort::Quick,
-            _ => Effort::Usual,
-        };
-        let missed = probe::missed_mass(evaluator, q, &drawn, effort, plan.seed)?;
-        if probe::is_too_much(&missed) {
-            diagnostics.level = Level::None;
+        let effort = if drawn.log_ratios.len() < THOROUGH { Effort::Quick } else { Effort::Usual };
+        if let Some(effort) = effort.within(time) {
+            let missed = probe::missed_mass(evaluator, q, &drawn, (effort, time), plan.seed)?;
+            if probe::is_too_much(&missed) {
+                diagnostics.level = Level::None;
+            }
+            diagnostics.missed_mass = Some(missed);
+        } else {
+            omitted.push("there was no time left to look for mass beside the mixture".to_owned());
         }
-        diagnostics.missed_mass = Some(missed);
     }
     let infinite = drawn.log_ratios.iter().filter(|b| **b == f64::INFINITY).count();
-    Ok((Unjudged { diagnostics, weights_variance, infinite, converged: plan.converged }, drawn))
+    Ok((Unjudged { diagnostics, weights_variance, infinite, omitted }, drawn))
 }
 
 /// Diagnostics before the verdict, with what else it needs.
@@ -185,7 +207,8 @@ pub(crate) struct Unjudged {
     pub diagnostics: Diagnostics,
     weights_variance: f64,
     infinite: usize,
-    converged: Option<bool>,
+    /// What there was no time for.
+    omitted: Vec<String>,
 }
 
 impl Unjudged {
@@ -199,8 +222,9 @@ impl Unjudged {
     }
 
     pub fn judge(self, names: &[String]) -> Diagnostics {
-        let Self { mut diagnostics, weights_variance, infinite, converged } = self;
-        diagnostics.verdict = verdict(&diagnostics, names, weights_variance, infinite, converged);
+        let Self { mut diagnostics, weights_variance, infinite, omitted } = self;
+        diagnostics.verdict = verdict(&diagnostics, names, weights_variance, infinite);
+        diagnostics.verdict.notes.extend(omitted);
         diagnostics
     }
 }

@@ -61,6 +61,15 @@ pub(super) struct Decision {
     pub needed: f64,
 }
 
+/// Seconds that judging takes per draw and parameter, measured on draws that are made up.
+pub(super) fn seconds_per_value() -> f64 {
+    const DRAWS: usize = 512;
+    let (weights, began) = (vec![1.0 / DRAWS as f64; DRAWS], std::time::Instant::now());
+    let values: Vec<f64> = (0..DRAWS).map(|i| (i * 197 % DRAWS) as f64).collect();
+    std::hint::black_box(Judge { weights: &weights, k_hat: 0.0, parameters: 1 }.judge(&values));
+    began.elapsed().as_secs_f64() / DRAWS as f64
+}
+
 /// Decides which draws to deliver. `variance` is the relative variance of the weights. If `more` draws than usual were made to
 /// get a weighted answer, they are preferred.
 pub(super) fn decide(target: &dyn Target, drawn: &WeightedDraws, variance: f64, more: bool) -> Decision {

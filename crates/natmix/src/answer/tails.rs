@@ -17,6 +17,7 @@ use crate::evaluate::{Batch, Evaluator, Part, Request};
 use crate::family::Mixture;
 use crate::linalg::{self, Memory};
 use crate::noise::{Noise, Purpose};
+use crate::run::time_left::TimeLeft;
 
 /// Radii of a ray, in standard deviations of the mixture along it.
 const RADII: [f64; 4] = [16.0, 256.0, 4096.0, 65_536.0];
@@ -41,6 +42,8 @@ const GROWTH: f64 = 0.5;
 const RUN_AWAY: f64 = 1e6;
 /// Share of the largest move from which on a coordinate is named.
 const NAMED: f64 = 0.3;
+/// Most evaluations, about.
+const MOST_EVALS: usize = 280;
 /// Points per chunk.
 const CHUNK: usize = 32;
 
@@ -126,20 +129,27 @@ pub(crate) struct FitFacts<'a> {
     pub start_sd: &'a [f64],
 }
 
-/// Examines the tails of the density that `evaluator` evaluates, around its mixture; takes at most about 280 evaluations.
+/// Examines the tails of the density that `evaluator` evaluates, around its mixture, unless there is no time for it.
 pub(crate) fn examine(
     evaluator: &mut dyn Evaluator,
     q: &Mixture,
     facts: FitFacts<'_>,
     seed: u64,
-) -> Result<TailReport, Error> {
+    time: &TimeLeft,
+) -> Result<Option<TailReport>, Error> {
+    if !time.allows(MOST_EVALS) {
+        return Ok(None);
+    }
     let (sd, has_gradient) = (overall_sd(q), facts.has_gradient);
     let (mut improper, mut unbounded) = (None, None);
+    let ran_away = run_away(&sd, facts.start_sd);
     let axes = widest_axes(evaluator, q, &sd, has_gradient, seed)?;
     for (ray, Slopes { whole, last }) in slopes_along(evaluator, rays(q, axes, seed), &sd)? {
         let Ray { direction, dimensions, .. } = ray;
-        // A line may rise again after it has left all mass behind, so that it counts from where it began, too.
-        let at_least = |least: f64| whole >= least - WHOLE_MARGIN && last.iter().all(|slope| *slope >= least);
+        // A line may rise again after it has left all mass behind, so that it counts from where it began, too; not in a
+        // mixture that is far wider than what it began with.
+        let from_start = |least: f64| whole >= least - WHOLE_MARGIN || ran_away.is_some();
+        let at_least = |least: f64| from_start(least) && last.iter().all(|slope| *slope >= least);
         let everywhere = dimensions > 1;
         let found = || Some(EndlessDirection { direction: direction.clone(), everywhere, pole: None });
         // Rays along coordinates come first, so that they give the name.
@@ -151,12 +161,12 @@ pub(crate) fn examine(
         }
     }
     if improper.is_none() && !facts.holds {
-        improper = run_away(&sd, facts.start_sd);
+        improper = ran_away;
     }
     if unbounded.is_none() && has_gradient {
         unbounded = pole::find(evaluator, q, &sd)?;
     }
-    Ok(TailReport { improper, unbounded })
+    Ok(Some(TailReport { improper, unbounded }))
 }
 
 /// Standard deviations of the mixture as a whole.

@@ -26,6 +26,16 @@ const MANY_SINGLES: f64 = 0.2;
 const LITTLE_AGREEMENT: f64 = 0.5;
 
 impl Verdict {
+    /// Adds, once every other reason is known, that the ELBO had not converged.
+    pub(crate) fn add_not_converged(&mut self) {
+        let not_converged = "the ELBO had not converged when the run ended";
+        if self.trusted {
+            self.notes.push(format!("{not_converged}, but the answer holds: more evaluations would only refine it"));
+        } else {
+            self.reasons.push(format!("{not_converged}: allow more evaluations"));
+        }
+    }
+
     /// Adds the findings of the search for modes, after which the mixture has this number of components.
     pub(crate) fn add_search(&mut self, search: &SearchSummary, components: usize) {
         if search.log_concave {
@@ -72,13 +82,7 @@ impl Verdict {
     }
 }
 
-pub(super) fn verdict(
-    diagnostics: &Diagnostics,
-    names: &[String],
-    weights_variance: f64,
-    infinite: usize,
-    converged: Option<bool>,
-) -> Verdict {
+pub(super) fn verdict(diagnostics: &Diagnostics, names: &[String], weights_variance: f64, infinite: usize) -> Verdict {
     let Diagnostics { k_hat, k_threshold, draws, zero, failed, level, .. } = diagnostics;
     let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     if *level == Level::Chains {
@@ -111,13 +115,6 @@ pub(super) fn verdict(
     }
     if let (false, Some(chains)) = (level.holds(), &diagnostics.chains) {
         reasons.extend(chains.reasons.iter().cloned());
-    }
-    if converged == Some(false) {
-        let not_converged = "the ELBO had not converged when the run ended";
-        match level.holds() {
-            true => notes.push(format!("{not_converged}, but the answer holds: more evaluations would only refine it")),
-            false => reasons.push(format!("{not_converged}: allow more evaluations")),
-        }
     }
     if *level == Level::Weighted {
         notes.push(format!(

@@ -6,20 +6,20 @@
 //! twice in a row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
 use super::certificate::{Certificate, certify};
+use super::start::ChainStart;
 use super::walkers::Group;
 use super::{Metric, Walkers};
 use crate::answer::delivered::DeliveredDraws;
 use crate::error::Error;
 use crate::evaluate::Evaluator;
-use crate::family::Gaussian;
 use crate::noise::{Noise, Purpose};
 use crate::target::Target;
 
 /// Chains, and how many of them start at one point.
 const CHAINS: usize = 64;
 const PER_START: usize = 8;
-/// How much wider than the start distribution the first points lie.
-const WIDENED: f64 = 1.5;
+/// Groups of chains that start at one point each.
+pub(crate) const GROUPS: usize = CHAINS / PER_START;
 /// Iterations with short trajectories, of each window, and to settle the step at the end.
 const SHORT: u64 = 30;
 const WINDOW: u64 = 25;
@@ -93,32 +93,27 @@ struct Run<'a> {
 pub(crate) fn run(
     target: &dyn Target,
     evaluator: &mut dyn Evaluator,
-    start: &Gaussian,
+    start: &ChainStart,
     seed: u64,
     most: u64,
 ) -> Result<ChainDraws, Error> {
-    let d = start.dim();
+    let d = start.gaussian.dim();
     let limit = evaluator.spent().evals.saturating_add(most);
-    let points = first_points(evaluator, start, seed)?;
+    let points = first_points(evaluator, start)?;
     let walkers = Walkers::start(evaluator, points)?;
     let log_step = (0.4 * (d as f64).powf(-0.25)).ln();
-    let metric = Metric::of(start);
+    let metric = Metric::of(&start.gaussian);
     let mut run = Run { target, evaluator, walkers, metric, log_step, iteration: 0, adapted: 0, seed, limit };
     run.warm_up()?;
     run.keep()
 }
 
-/// One point for each group of chains, from the widened start; its mean where the density cannot be evaluated there.
-fn first_points(evaluator: &mut dyn Evaluator, start: &Gaussian, seed: u64) -> Result<Vec<f64>, Error> {
-    let d = start.dim();
-    let groups = CHAINS / PER_START;
-    let mut points = vec![0.0; groups * d];
-    Noise::new(seed, Purpose::Chains, 0, 0, 0).normals(&mut points);
-    points.iter_mut().for_each(|x| *x *= WIDENED);
-    start.place(&mut points);
-    let found = Walkers::start(evaluator, points)?;
+/// One point for each group of chains; the mean where the density cannot be evaluated there.
+fn first_points(evaluator: &mut dyn Evaluator, start: &ChainStart) -> Result<Vec<f64>, Error> {
+    let d = start.gaussian.dim();
+    let found = Walkers::start(evaluator, start.points.clone())?;
     let usable = |i: usize| found.log_p[i].is_finite() && found.grad[i * d..(i + 1) * d].iter().all(|g| g.is_finite());
-    let each = (0..groups).map(|i| if usable(i) { &found.z[i * d..(i + 1) * d] } else { start.mean() });
+    let each = (0..GROUPS).map(|i| if usable(i) { &found.z[i * d..(i + 1) * d] } else { start.gaussian.mean() });
     Ok(each.flat_map(|z| z.repeat(PER_START)).collect())
 }
 

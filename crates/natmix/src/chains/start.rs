@@ -14,8 +14,7 @@ use crate::strategy::automatic::ascent::{PathPoint, Summit, climb_with_paths};
 use crate::strategy::automatic::evaluate::LimitedEvaluator;
 use crate::strategy::automatic::laplace::laplace;
 
-/// Climbs, their longest, and the points of each that are tried.
-const CLIMBS: usize = 8;
+/// Rounds of the climbs, and the points of each that are tried.
 const ROUNDS: usize = 80;
 const TRIED: usize = 8;
 /// Draws that compare candidates along climbs, and at the end.
@@ -23,20 +22,42 @@ const FEW_DRAWS: usize = 6;
 const DRAWS: usize = 40;
 /// Widest start of a climb in each coordinate: where parameters are transformed, one is wide.
 const WIDEST: f64 = 1.0;
+/// How much wider than the start distribution the first points lie.
+const WIDENED: f64 = 1.5;
+/// How far below the best the ELBO along a climb may lie for chains to start there: in nats, and per dimension.
+const NEARLY_AS_GOOD: (f64, f64) = (20.0, 0.5);
+/// Dimension up to which the whole curvature is computed.
+const MOST_CURVED: usize = 1_000;
 /// Dimension up to which correlations along climbs are used.
 const MOST_DENSE: usize = 300;
 /// Points per chunk.
 const CHUNK: usize = 16;
 
-/// The best start, by its ELBO.
+/// Where chains start.
+pub(crate) struct ChainStart {
+    /// Mean and first metric.
+    pub gaussian: Gaussian,
+    /// First points of groups of chains: each from another climb, so that climbs which end in different modes show.
+    pub points: Vec<f64>,
+}
+
+/// The best Gaussian along one climb.
+struct BestAlong<'a> {
+    elbo: f64,
+    gaussian: Gaussian,
+    point: &'a PathPoint,
+    summit: &'a Summit,
+}
+
+/// The best start, by its ELBO, with points for so many groups.
 pub(crate) fn best_start(
     tools: &mut Tools<'_>,
     (centre, sd): (&[f64], &[f64]),
     fitted: &Mixture,
-    seed: u64,
-) -> Result<Gaussian, Error> {
+    (seed, groups): (u64, usize),
+) -> Result<ChainStart, Error> {
     let d = centre.len();
-    let mut starts = vec![0.0; CLIMBS * d];
+    let mut starts = vec![0.0; groups * d];
     Noise::new(seed, Purpose::Chains, 2, 0, 0).normals(&mut starts);
     for z in starts.chunks_exact_mut(d) {
         z.iter_mut().zip(centre).zip(sd).for_each(|((z, centre), sd)| *z = centre + sd.min(WIDEST) * *z);
@@ -46,43 +67,80 @@ pub(crate) fn best_start(
         let mut evaluator = LimitedEvaluator::new(tools, &mut batch);
         climb_with_paths(&mut evaluator, &starts, sd, ROUNDS, &tuning)?
     };
-    let mut best: Option<(f64, Gaussian, &PathPoint, &Summit)> = None;
+    let mut along: Vec<BestAlong<'_>> = Vec::new();
     for summit in &summits {
-        let length = summit.path.len();
-        let mut before = usize::MAX;
-        for tried in 1..=TRIED {
-            let at = (tried * length / TRIED).saturating_sub(1);
-            if at == before || at >= length {
-                continue;
-            }
-            before = at;
-            let point = &summit.path[at];
-            let Some(gaussian) = along_climb(point, sd) else { continue };
-            let elbo = elbo(tools.evaluator, &Mixture::single(gaussian.clone()), FEW_DRAWS, seed)?;
-            if best.as_ref().is_none_or(|best| elbo > best.0) {
-                best = Some((elbo, gaussian, point, summit));
-            }
-        }
+        along.extend(best_along(tools.evaluator, summit, sd, seed)?);
     }
-    let merged = fitted.merged();
-    let mut choices: Vec<Gaussian> = merged.into_iter().collect();
-    if let Some((_, gaussian, point, summit)) = best {
-        let PathPoint { z, log_p, grad, .. } = point.clone();
+    let best = along.iter().max_by(|a, b| a.elbo.total_cmp(&b.elbo));
+    let mut choices: Vec<Gaussian> = Vec::new();
+    if let Some(BestAlong { gaussian, point, summit, .. }) = best {
+        let PathPoint { z, log_p, grad, .. } = (*point).clone();
         let variance = gaussian.precision().variances();
-        let place = Summit { z, log_p, grad, variance, path: Vec::new(), ..summit.clone() };
+        let place = Summit { z, log_p, grad, variance, path: Vec::new(), ..(*summit).clone() };
         let mut evaluator = LimitedEvaluator::new(tools, &mut batch);
-        let kind = if d <= 1000 { CovarianceKind::Full } else { CovarianceKind::Diag };
+        let kind = if d <= MOST_CURVED { CovarianceKind::Full } else { CovarianceKind::Diag };
         choices.extend(laplace(&mut evaluator, &place, sd, kind, &tuning)?);
-        choices.push(gaussian);
+        choices.push(gaussian.clone());
     }
-    let mut found: Option<(f64, Gaussian)> = None;
+    let mut chosen: Option<(f64, Gaussian)> = None;
     for choice in choices {
         let elbo = elbo(tools.evaluator, &Mixture::single(choice.clone()), DRAWS, seed)?;
-        if found.as_ref().is_none_or(|found| elbo > found.0) {
-            found = Some((elbo, choice));
+        if chosen.as_ref().is_none_or(|chosen| elbo > chosen.0) {
+            chosen = Some((elbo, choice));
         }
     }
-    found.map(|found| found.1).ok_or_else(|| Error::InvalidInput("no place was found where chains could start".into()))
+    let of_mixture = elbo(tools.evaluator, fitted, DRAWS, seed)?;
+    let merged = fitted.merged().filter(|_| chosen.as_ref().is_none_or(|chosen| of_mixture > chosen.0));
+    let (gaussian, mut points) = match (merged, &chosen) {
+        (Some(merged), _) => {
+            let mut points = vec![0.0; groups * d];
+            fitted.draw(&mut points, seed, Purpose::Chains, 4);
+            (merged, points)
+        }
+        (None, Some((_, gaussian))) => {
+            let least =
+                best.map_or(f64::NEG_INFINITY, |best| best.elbo) - NEARLY_AS_GOOD.0 - NEARLY_AS_GOOD.1 * d as f64;
+            let mut points = vec![0.0; groups * d];
+            Noise::new(seed, Purpose::Chains, 3, 0, 0).normals(&mut points);
+            for (group, z) in points.chunks_exact_mut(d).enumerate() {
+                let own = along.get(group).filter(|own| own.elbo >= least);
+                own.map_or(gaussian, |own| &own.gaussian).place(z);
+            }
+            (gaussian.clone(), points)
+        }
+        (None, None) => return Err(Error::InvalidInput("no place was found where chains could start".into())),
+    };
+    // Wider than the start, so that chains which have forgotten it show that they have.
+    for z in points.chunks_exact_mut(d) {
+        z.iter_mut().zip(gaussian.mean()).for_each(|(z, m)| *z = m + WIDENED * (*z - m));
+    }
+    Ok(ChainStart { gaussian, points })
+}
+
+/// The Gaussian along a climb with the best ELBO.
+fn best_along<'a>(
+    evaluator: &mut dyn Evaluator,
+    summit: &'a Summit,
+    sd: &[f64],
+    seed: u64,
+) -> Result<Option<BestAlong<'a>>, Error> {
+    let length = summit.path.len();
+    let mut best: Option<BestAlong<'a>> = None;
+    let mut before = usize::MAX;
+    for tried in 1..=TRIED {
+        let at = (tried * length / TRIED).saturating_sub(1);
+        if at == before || at >= length {
+            continue;
+        }
+        before = at;
+        let point = &summit.path[at];
+        let Some(gaussian) = along_climb(point, sd) else { continue };
+        let elbo = elbo(evaluator, &Mixture::single(gaussian.clone()), FEW_DRAWS, seed)?;
+        if best.as_ref().is_none_or(|best| elbo > best.elbo) {
+            best = Some(BestAlong { elbo, gaussian, point, summit });
+        }
+    }
+    Ok(best)
 }
 
 /// The Gaussian with the inverse curvature that a climb has estimated, one Newton step ahead.

@@ -3,6 +3,7 @@
 use super::checkpoint::{Counts, State};
 use super::driver::Ended;
 use super::stop::{Stop, StopReason};
+use super::time_left::TimeLeft;
 use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::run::{self, ChainDraws};
@@ -65,7 +66,7 @@ pub(crate) fn conclude(
     config: Config,
     target: &dyn Target,
     evaluator: &mut dyn Evaluator,
-    scratch: &ScratchPool,
+    (scratch, time): (&ScratchPool, &mut TimeLeft),
     start_sd: &[f64],
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
@@ -73,9 +74,11 @@ pub(crate) fn conclude(
     let converged = reason == StopReason::Converged;
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
     let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
+    // Chains stay in the mode in which they start.
+    let several_modes = search.as_ref().is_some_and(|search| search.heavy_modes > 1 && !search.climbs_do_not_end());
     if config.diagnostic_draws > 0 {
-        let run = FinishedRun { target, config: &config, mixture: &mixture, converged, start_sd };
-        match run.measure(evaluator, scratch, counts.spent.evals) {
+        let run = FinishedRun { target, config: &config, mixture: &mixture, converged, start_sd, several_modes };
+        match run.measure(evaluator, (scratch, time), counts.spent.evals) {
             Ok(measured) => {
                 let Measured { diagnostics: mut found, .. } = measured;
                 if let Some(search) = &search {
@@ -117,6 +120,7 @@ struct FinishedRun<'a> {
     converged: bool,
     /// Standard deviation of the start, in each coordinate.
     start_sd: &'a [f64],
+    several_modes: bool,
 }
 
 /// What is found about a result.
@@ -127,16 +131,26 @@ struct Measured {
 }
 
 impl FinishedRun<'_> {
-    fn measure(&self, evaluator: &mut dyn Evaluator, scratch: &ScratchPool, evals: u64) -> Result<Measured, Error> {
-        let Self { target, config, mixture, converged, start_sd } = *self;
+    fn measure(
+        &self,
+        evaluator: &mut dyn Evaluator,
+        (scratch, time): (&ScratchPool, &mut TimeLeft),
+        evals: u64,
+    ) -> Result<Measured, Error> {
+        let Self { target, config, mixture, converged, start_sd, several_modes } = *self;
         let budget = kind_of(config).budget();
-        let plan = Plan::after_run(config.diagnostic_draws, config.seed, converged, evals, budget);
-        let (mut unjudged, weighted) = diagnose_with(target, evaluator, mixture, plan, scratch)?;
+        let plan = Plan::after_run(config.diagnostic_draws, config.seed, evals, budget);
+        let (mut unjudged, weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
         let holds = converged && unjudged.diagnostics.level.holds();
         let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd };
-        let faults = tails::examine(evaluator, mixture, facts, config.seed)?.reasons(&coordinate_names(target));
+        let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
+        let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
         let wanted = match config.finish {
-            Finish::Auto => !unjudged.diagnostics.level.holds() && faults.is_empty(),
+            // They take far longer than what a limit of time leaves.
+            Finish::Auto => {
+                let needed = !unjudged.diagnostics.level.holds() && faults.is_empty();
+                needed && !time.is_limited() && !several_modes
+            }
             Finish::Always => true,
             Finish::Never => false,
         };
@@ -148,6 +162,9 @@ impl FinishedRun<'_> {
             unjudged.finish(&chains.certificate);
         }
         let mut diagnostics = unjudged.judge(&target.parameter_names());
+        if tails.is_none() {
+            diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into());
+        }
         diagnostics.verdict.reasons.splice(0..0, faults);
         diagnostics.verdict.trusted = diagnostics.verdict.reasons.is_empty();
         Ok(Measured { diagnostics, weighted, chains })
@@ -163,7 +180,7 @@ impl FinishedRun<'_> {
         let (centre, sd) = spread_out(config, self.mixture.dim())?;
         let start = {
             let mut tools = Tools { evaluator: &mut *evaluator, scratch, iteration: 0, go_on: &mut |_| true };
-            best_start(&mut tools, (&centre, &sd), self.mixture, seed)?
+            best_start(&mut tools, (&centre, &sd), self.mixture, (seed, run::GROUPS))?
         };
         let most = CHAIN_TIMES * budget.unwrap_or(DEFAULT_EVALS);
         run::run(self.target, evaluator, &start, seed, most)

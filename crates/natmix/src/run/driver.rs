@@ -3,6 +3,7 @@
 use super::checkpoint::Counts;
 use super::observe::{Iteration, Observer, Searching, tell, tell_searching};
 use super::stop::StopReason;
+use super::time_left::IterationTime;
 use crate::config::Config;
 use crate::error::Error;
 use crate::evaluate::Evaluator;
@@ -36,15 +37,20 @@ impl Driver<'_, '_> {
     pub fn run(mut self) -> Result<Ended, Error> {
         let (clock, before) = (Instant::now(), self.counts.seconds);
         let seconds = || before + clock.elapsed().as_secs_f64();
+        let time = IterationTime::of(self.config, self.evaluator.dim());
+        // Seconds per evaluation in the latest iteration.
+        let mut pace = 0.0;
         let (reason, observer_error) = loop {
-            if let Some(reason) = self.limit_reached() {
+            if let Some(reason) = self.limit_reached(time, pace) {
                 break (reason, None);
             }
-            let progress = self.iterate(&seconds)?;
+            let (began, evals) = (self.counts.seconds, self.counts.spent.evals);
+            let progress = self.iterate(&seconds, time)?;
             self.counts.spent = self.evaluator.spent();
             self.counts.seconds = seconds();
             let Progress::Iterated { elbo, se } = progress else { continue };
             self.counts.iteration += 1;
+            pace = (self.counts.seconds - began) / (self.counts.spent.evals - evals).max(1) as f64;
             match self.tell(elbo, se) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => break (StopReason::Cancelled, None),
@@ -55,14 +61,17 @@ impl Driver<'_, '_> {
     }
 
     /// Whether a limit is reached, or there is nothing left to do.
-    fn limit_reached(&self) -> Option<StopReason> {
+    fn limit_reached(&self, time: Option<IterationTime>, pace: f64) -> Option<StopReason> {
         let (config, strategy) = (self.config, &self.strategy);
         let limits = || {
             if self.counts.iteration >= config.max_iterations {
                 Some(StopReason::MaxIterations)
             } else if !self.evaluator.affords(strategy.next_cost()) {
                 Some(strategy.reason_when_spent())
-            } else if config.max_seconds.is_some_and(|most| self.counts.seconds >= most) {
+            } else if time.is_some_and(|time| {
+                let Counts { seconds, spent, .. } = self.counts;
+                time.is_over(seconds, spent.evals) || time.would_be_late(seconds, pace * strategy.next_cost() as f64)
+            }) {
                 Some(StopReason::MaxSeconds)
             } else {
                 None
@@ -71,12 +80,12 @@ impl Driver<'_, '_> {
         strategy.finished().or_else(limits)
     }
 
-    fn iterate(&mut self, seconds: &dyn Fn() -> f64) -> Result<Progress, Error> {
-        let (observers, max_seconds) = (&mut *self.observers, self.config.max_seconds);
+    fn iterate(&mut self, seconds: &dyn Fn() -> f64, time: Option<IterationTime>) -> Result<Progress, Error> {
+        let observers = &mut *self.observers;
         let mut go_on = |evaluator: &dyn Evaluator| {
             let searching = Searching { evals: evaluator.spent().evals, seconds: seconds() };
             let flow = tell_searching(observers, &searching);
-            flow.is_continue() && max_seconds.is_none_or(|most| searching.seconds < most)
+            flow.is_continue() && time.is_none_or(|time| !time.is_over(searching.seconds, searching.evals))
         };
         let iteration = self.counts.iteration;
         let mut tools = Tools { evaluator: &mut *self.evaluator, scratch: self.scratch, iteration, go_on: &mut go_on };

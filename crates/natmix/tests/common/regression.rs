@@ -114,7 +114,7 @@ impl Observer for RegressionGoal<'_> {
 /// What a user would choose for this problem. The tolerance is far below the errors that are tested, so runs end with
 /// their iterations or at the optimum.
 pub fn settings(method: Method, covariance: CovarianceKind, seed: u64) -> Config {
-    let base = Config { covariance, tolerance: 1e-9, threads: 1, seed, ..Config::new(method) };
+    let base = Config { covariance, tolerance: 1e-9, threads: 1, diagnostic_draws: 4_000, seed, ..Config::new(method) };
     match (method, covariance) {
         // Score gradients are noisy: Adam starts ten times faster than by default, and slows down. For a full
         // covariance the noise vanishes with the error; for a diagonal one it stays, so the rate must fall faster.

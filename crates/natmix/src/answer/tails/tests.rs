@@ -1,6 +1,7 @@
 use super::*;
 use crate::evaluate::{Limits, of_target};
 use crate::family::{Covariances, Gaussian};
+use crate::run::time_left::TimeLeft;
 use crate::target::ClosureTarget;
 use crate::workspace::ScratchPool;
 
@@ -35,7 +36,7 @@ fn examined_with(
     let scratch = ScratchPool::new(1);
     let mut evaluator = of_target(&target, &scratch, Limits::default());
     let facts = FitFacts { has_gradient: true, holds: true, start_sd: &vec![1.0; q.dim()] };
-    let report = examine(&mut *evaluator, q, facts, seed).unwrap();
+    let report = examine(&mut *evaluator, q, facts, seed, &TimeLeft::default()).unwrap().unwrap();
     (report, evaluator.spent().evals)
 }
 

@@ -18,6 +18,9 @@ const MIN_STEP: f64 = 1e-12;
 const MEMORY: usize = 12;
 /// Rounds after which a climb is given up: a long ridge is not worth the budget.
 const MAX_ROUNDS: usize = 250;
+/// Dimension up to which the diagonal of the inverse curvature is computed coordinate by coordinate, at a cost that grows with
+/// the square.
+const MAX_ONE_BY_ONE: usize = 512;
 /// Length of the first step per root of the dimension, in standard deviations of the start: no curvature is known yet.
 const FIRST_STEP: f64 = 0.05;
 
@@ -31,7 +34,7 @@ pub(crate) struct Summit {
     pub joins: Option<usize>,
     /// Whether the climb ended by itself, not for want of rounds or evaluations.
     pub finished: bool,
-    /// Variance of each coordinate by the inverse curvature that the climb has estimated.
+    /// Variance of each coordinate by the inverse curvature that the climb has estimated; empty if it joins a known mode.
     pub variance: Vec<f64>,
     /// The points of the climb, if they were asked for.
     pub path: Vec<PathPoint>,
@@ -158,7 +161,11 @@ impl Climb {
         }
     }
 
+    /// Variance of each coordinate by the inverse curvature that the pairs imply.
     fn variance(&self, scale: &[f64]) -> Vec<f64> {
+        if self.z.len() > MAX_ONE_BY_ONE {
+            return inverse_diagonal(&self.pairs, scale);
+        }
         (0..self.z.len())
             .map(|i| {
                 let mut unit = vec![0.0; self.z.len()];
@@ -186,6 +193,36 @@ fn apply(pairs: &[CurvaturePair], x: &mut [f64], scale: &[f64]) {
         let beta = inverse * dot(fall, x);
         x.iter_mut().zip(moved).for_each(|(x, s)| *x += (alpha - beta) * s);
     }
+}
+
+/// The diagonal of the `H` of `apply`, from the products of the pairs alone: every vector on the way is a unit vector, scaled,
+/// plus multiples of the pairs.
+fn inverse_diagonal(pairs: &[CurvaturePair], scale: &[f64]) -> Vec<f64> {
+    let m = pairs.len();
+    let size = pairs.last().map_or(1.0, |(_, fall, inverse)| {
+        1.0 / (inverse * fall.iter().zip(scale).map(|(y, s)| (y * s).powi(2)).sum::<f64>())
+    });
+    let weighted =
+        |a: &[f64], b: &[f64]| a.iter().zip(b).zip(scale).map(|((a, b), s)| a * b * size * s * s).sum::<f64>();
+    let table = |f: &dyn Fn(usize, usize) -> f64| (0..m * m).map(|at| f(at / m, at % m)).collect::<Vec<f64>>();
+    let moved_fall = table(&|i, j| dot(&pairs[i].0, &pairs[j].1));
+    let fall_fall = table(&|i, j| weighted(&pairs[i].1, &pairs[j].1));
+    let (mut alphas, mut gains) = (vec![0.0; m], vec![0.0; m]);
+    let one = |(i, s): (usize, &f64)| {
+        let unit = size * s * s;
+        for k in (0..m).rev() {
+            let rest: f64 = (k + 1..m).map(|j| alphas[j] * moved_fall[k * m + j]).sum();
+            alphas[k] = pairs[k].2 * (pairs[k].0[i] - rest);
+        }
+        for k in 0..m {
+            let falls: f64 = (0..m).map(|j| alphas[j] * fall_fall[k * m + j]).sum();
+            let moves: f64 = (0..k).map(|j| gains[j] * moved_fall[j * m + k]).sum();
+            gains[k] = alphas[k] - pairs[k].2 * (unit * pairs[k].1[i] - falls + moves);
+        }
+        let falls: f64 = (0..m).map(|j| alphas[j] * pairs[j].1[i]).sum();
+        unit * (1.0 - falls) + (0..m).map(|j| gains[j] * pairs[j].0[i]).sum::<f64>()
+    };
+    scale.iter().enumerate().map(one).collect()
 }
 
 /// Climbs from each of `starts` (one after the other). `scale` holds the standard deviation of the start in each
@@ -271,7 +308,11 @@ fn climb_for(
         .into_iter()
         .filter(|climb| climb.log_p.is_finite())
         .map(|climb| Summit {
-            variance: climb.variance(scale),
+            // A mode that is known already needs no curvature.
+            variance: match climb.end {
+                Some(ClimbEnd::Joins(_)) => Vec::new(),
+                _ => climb.variance(scale),
+            },
             finished: climb.end.is_some(),
             path: climb.path,
             joins: match climb.end {

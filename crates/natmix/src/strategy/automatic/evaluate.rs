@@ -4,7 +4,10 @@ use crate::error::Error;
 use crate::evaluate::{Batch, Evaluator, Part, Request};
 use crate::strategy::Tools;
 use crate::workspace::ScratchPool;
+use std::time::Instant;
 
+/// Seconds after which a search looks at the clock.
+const MOST_SECONDS: f64 = 0.1;
 /// Points per chunk.
 pub(crate) const CHUNK: usize = 32;
 
@@ -20,6 +23,8 @@ pub(crate) struct LimitedEvaluator<'a> {
     pub go_on: &'a mut dyn FnMut(&dyn Evaluator) -> bool,
     /// Buffers that travel to the evaluator and back.
     pub batch: &'a mut Batch,
+    /// Seconds per evaluation in the latest batch.
+    pub pace: f64,
 }
 
 impl<'a> LimitedEvaluator<'a> {
@@ -32,6 +37,7 @@ impl<'a> LimitedEvaluator<'a> {
             most_evals: u64::MAX,
             go_on: &mut *tools.go_on,
             batch,
+            pace: 0.0,
         }
     }
 
@@ -55,8 +61,34 @@ impl<'a> LimitedEvaluator<'a> {
         self.evals().saturating_add(count as u64) <= self.most_evals
     }
 
-    /// Values and gradients at `z`. A point that cannot be used gets a value that is not finite.
+    /// Whether nobody has stopped the run, and there is time left.
+    pub fn goes_on(&mut self) -> bool {
+        (self.go_on)(self.evaluator)
+    }
+
+    /// Values and gradients at `z`. A point that cannot be used gets a value that is not finite; so do those that are left when
+    /// a search is stopped: slow evaluations are made in pieces.
     pub fn evaluate(&mut self, z: &[f64], log_p: &mut [f64], grad: &mut [f64]) -> Result<(), Error> {
+        let in_pieces = self.limit < u64::MAX && self.pace > 0.0 && self.evaluator.works_in_chunks();
+        let piece = if in_pieces { (MOST_SECONDS / self.pace) as usize / CHUNK * CHUNK } else { usize::MAX };
+        let (d, piece) = (self.evaluator.dim(), piece.max(CHUNK).min(log_p.len().max(1)));
+        let mut stopped = false;
+        let pieces = z.chunks(piece * d).zip(log_p.chunks_mut(piece).zip(grad.chunks_mut(piece * d)));
+        for (at, (z, (log_p, grad))) in pieces.enumerate() {
+            stopped |= at > 0 && !self.goes_on();
+            if stopped {
+                log_p.fill(f64::NAN);
+                grad.fill(f64::NAN);
+                continue;
+            }
+            let began = Instant::now();
+            self.evaluate_piece(z, log_p, grad)?;
+            self.pace = began.elapsed().as_secs_f64() / log_p.len().max(1) as f64;
+        }
+        Ok(())
+    }
+
+    fn evaluate_piece(&mut self, z: &[f64], log_p: &mut [f64], grad: &mut [f64]) -> Result<(), Error> {
         let mut batch = std::mem::take(self.batch);
         if batch.parts.is_empty() {
             let request = Request { gradient: true, ..Request::default() };

@@ -172,6 +172,30 @@ pub(crate) fn merge(state: &mut AutomaticState, max_kl: f64) -> Result<(), Error
     retain(state, kept, &weights)
 }
 
+/// Keeps one component for each of the `most` heaviest modes, with the weight of all components there: those whose means are
+/// within a squared distance of it. A mode that two components share would otherwise pass for two light ones. With fewer modes
+/// nothing changes.
+pub(crate) fn keep_heaviest_modes(state: &mut AutomaticState, most: usize, same_distance: f64) -> Result<(), Error> {
+    let mut weights = state.mixture.weights();
+    let components = state.mixture.components();
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    let mut kept: Vec<usize> = Vec::new();
+    for k in order {
+        let same = |&other: &usize| components[other].squared_distance(components[k].mean()) <= same_distance;
+        match kept.iter().copied().find(same) {
+            Some(other) => weights[other] += weights[k],
+            None => kept.push(k),
+        }
+    }
+    if kept.len() < most {
+        return Ok(());
+    }
+    kept.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    kept.truncate(most);
+    retain(state, kept, &weights)
+}
+
 /// Retains only the components `kept`, with the given weights.
 fn retain(state: &mut AutomaticState, mut kept: Vec<usize>, weights: &[f64]) -> Result<(), Error> {
     let phase = &mut state.phase;

@@ -27,8 +27,10 @@ pub(crate) fn laplace(
     let d = sd.len();
     let known = if kind.curvature_shape() == CurvatureShape::Diag && d > tuning.laplace_max_diagonal {
         Some(summit.variance.iter().zip(sd).map(|(v, sd)| sd * sd / v).collect())
-    } else if evaluator.can_afford(d) {
-        difference_curvature(evaluator, summit, sd)?
+    } else if evaluator.can_afford(d) && evaluator.goes_on() {
+        let differences = difference_curvature(evaluator, summit, sd)?;
+        // Where the run has been stopped meanwhile, some differences are missing.
+        if differences.is_none() && !evaluator.goes_on() { Some(climb_curvature(summit, sd)) } else { differences }
     } else {
         Some(climb_curvature(summit, sd))
     };

@@ -29,12 +29,24 @@ impl AutomaticStrategy {
         let strict = fixed == 0 && budget.is_some();
         let converged = if strict { history.surely_converged(tolerance) } else { history.converged(tolerance) };
         let first = phase.stage == 0 && count != fixed;
-        let enough = age >= tuning.stage_first_min && history.stopped_rising(tolerance);
+        // Which components to delete for a fixed number must be seen from weights that have converged.
+        let cut = fixed > 0 && self.weight_beyond(fixed) > tuning.growth_min_misfit * tolerance;
+        let enough = age >= tuning.stage_first_min && history.stopped_rising(tolerance) && !cut;
         let over = first && (age >= tuning.stage_first_max || enough);
-        if converged || over {
+        let spent = budget.is_some_and(|most| evals + settling_evals * settling_factor as u64 > most);
+        if converged || over || cut && spent {
             if count > fixed {
                 grow::merge(&mut self.state, tuning.merge_max_kl)?;
+                if cut {
+                    grow::keep_heaviest_modes(&mut self.state, fixed, tuning.search_same_distance)?;
+                }
                 grow::prune(&mut self.state, most, 0.0, tuning)?;
+            }
+            if cut && self.state.mixture.len() == fixed {
+                // Those that are left converge anew.
+                self.start_stage(iteration);
+                self.discard_other_numbers();
+                return Ok(());
             }
             if fixed == 0 && self.add_missed(iteration, tools)? || self.split(iteration, evals)? {
                 return Ok(());
@@ -43,7 +55,7 @@ impl AutomaticStrategy {
             if converged || self.misfit() < tolerance {
                 self.settle(settling_factor, true);
             }
-        } else if budget.is_some_and(|most| evals + settling_evals * settling_factor as u64 > most) {
+        } else if spent {
             let nearly = history.nearly_converged(tolerance);
             if fixed > count && self.split(iteration, evals)? {
                 return Ok(());
@@ -51,6 +63,16 @@ impl AutomaticStrategy {
             self.settle(settling_factor, nearly);
         }
         Ok(())
+    }
+
+    /// The weight of all components but the `most` heaviest.
+    fn weight_beyond(&self, most: usize) -> f64 {
+        if self.state.mixture.len() <= most {
+            return 0.0;
+        }
+        let mut weights = self.state.mixture.weights();
+        weights.sort_by(|a, b| b.total_cmp(a));
+        weights[most..].iter().sum()
     }
 
     /// Discards the best mixture so far if its number of components is not the one asked for.

@@ -106,3 +106,25 @@ fn the_pairs_of_a_climb_give_the_inverse_curvature() {
     apply(&pairs, &mut x, &[3.0, 0.1]);
     assert!((x[0] - 0.25).abs() < 1e-12 && (x[1] - 0.04).abs() < 1e-12, "{x:?}");
 }
+
+#[test]
+fn the_inverse_diagonal_is_that_of_the_two_loop_recursion() {
+    let d = 7;
+    let scale: Vec<f64> = (0..d).map(|i| 0.5 + 0.3 * i as f64).collect();
+    let pairs: Vec<CurvaturePair> = (0..4)
+        .map(|k| {
+            let moved: Vec<f64> = (0..d).map(|i| ((3 * i + 5 * k + 1) as f64).sin()).collect();
+            let fall: Vec<f64> = moved.iter().enumerate().map(|(i, x)| x * (1.0 + i as f64) + 0.1 * x.cos()).collect();
+            let inverse = dot(&moved, &fall).recip();
+            (moved, fall, inverse)
+        })
+        .collect();
+    for pairs in [&pairs[..], &pairs[..1], &[]] {
+        for (i, entry) in inverse_diagonal(pairs, &scale).into_iter().enumerate() {
+            let mut unit = vec![0.0; d];
+            unit[i] = 1.0;
+            apply(pairs, &mut unit, &scale);
+            assert!((entry - unit[i]).abs() < 1e-12 * (1.0 + unit[i].abs()), "{i}: {entry} {}", unit[i]);
+        }
+    }
+}
