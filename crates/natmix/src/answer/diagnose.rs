@@ -137,12 +137,18 @@ impl Plan {
     fn wanted(&self, drawn: &WeightedDraws, measured: &Measured) -> Option<usize> {
         let (have, most) = (drawn.log_ratios.len() as f64, self.most as f64);
         let k_hat = drawn.psis.k_hat;
-        if measured.level == Level::Mixture || !k_hat.is_finite() || k_hat > HOPELESS {
+        if measured.level == Level::Mixture {
+            return None;
+        }
+        if have < self.draws as f64 {
+            // After a small fit: fewer draws know k-hat less well, too.
+            return Some(self.draws);
+        }
+        if !k_hat.is_finite() || k_hat > HOPELESS {
             return None;
         }
         let for_all = SPARE * WANTED_EFFECTIVE / drawn.psis.ess * have;
         let wanted = match measured.level {
-            _ if have < self.draws as f64 => self.draws as f64,
             Level::Weighted => for_all.min(most),
             // A k-hat just above its limit may be there by chance.
             _ if !drawn.psis.trusted() => most,
