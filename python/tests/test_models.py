@@ -2,10 +2,10 @@
 
 import gzip
 import json
-import warnings
 import os
 import pickle
 import subprocess
+import warnings
 from pathlib import Path
 
 import numpy as np
