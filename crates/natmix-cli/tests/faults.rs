@@ -2,22 +2,11 @@
 
 mod common;
 
-use common::{CommandFolder, FIT, funnel_spec, logistic_table, with_table};
-use std::path::Path;
+use common::{CommandFolder, FIT, funnel_spec, logistic_table, wait_for, with_table};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// A fit that takes a while, and has a checkpoint after a hundred iterations.
 const LONG: &str = "fit density --spec funnel.json --components 20 --tolerance 1e-9 --quiet --max-evals 20000000";
-
-fn wait_for(file: &Path, child: &mut Child) {
-    let begun = Instant::now();
-    while !file.exists() {
-        assert!(child.try_wait().unwrap().is_none(), "the run ended before {}", file.display());
-        assert!(begun.elapsed() < Duration::from_secs(60), "no {}", file.display());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 fn kill(child: &mut Child) {
     child.kill().unwrap();

@@ -2,9 +2,8 @@
 
 mod common;
 
-use common::{CommandFolder, FIT, funnel_spec, logistic_table, number, with_table};
+use common::{CommandFolder, FIT, funnel_spec, logistic_table, number, wait_for, with_table};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -43,15 +42,6 @@ fn an_interrupted_run_resumes_to_the_same_result() {
 fn send(signal: &str, child: &Child) {
     let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
-}
-
-fn wait_for(file: &Path, child: &mut Child) {
-    let begun = Instant::now();
-    while !file.exists() {
-        assert!(child.try_wait().unwrap().is_none(), "the run ended before {}", file.display());
-        assert!(begun.elapsed() < Duration::from_secs(60), "no {}", file.display());
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

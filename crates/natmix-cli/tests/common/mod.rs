@@ -5,7 +5,8 @@
 use natmix::save::Posterior;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A folder for the files of one test, removed at its end.
 pub struct CommandFolder(PathBuf);
@@ -171,4 +172,14 @@ pub fn data_file(name: &str) -> Option<String> {
     let file = Path::new(&folder).join(name);
     assert!(file.is_file(), "{} is missing", file.display());
     Some(file.to_str().expect("a path in UTF-8").to_owned())
+}
+
+/// Waits until a running command has made a file.
+pub fn wait_for(file: &Path, child: &mut Child) {
+    let begun = Instant::now();
+    while !file.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before {}", file.display());
+        assert!(begun.elapsed() < Duration::from_secs(60), "no {}", file.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

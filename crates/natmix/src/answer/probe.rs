@@ -1,7 +1,7 @@
 //! Mass beside the mixture that its draws do not see, found by chains that walk out of it.
 //!
 //! The draws with the largest importance weights are those at the edge of what the mixture covers. Chains start at them and
-//! move as the density demands. Call `E` the set of these draws' region, of known mass, and `B` all places whose weight is
+//! move as the density demands. Call `E` the places with weights as large as theirs, whose mass is known, and `B` those whose weight is
 //! clearly larger than that of every draw. A chain that leaves the density as it is goes from `E` to `B` as often as from `B` to `E`,
 //! so that the mass of `B` is at least that of `E` times the share of chains that are found in `B`: a lower bound, with no
 //! assumption about the tail. Where the draws are right it is about one over their number.
@@ -40,8 +40,9 @@ const SHORTER: f64 = 0.6;
 /// How many chains look around at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// After a small fit.
+    /// Few chains, after a small fit.
     Quick,
+    /// As many as suit any other fit.
     Usual,
 }
 

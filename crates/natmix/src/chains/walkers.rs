@@ -30,7 +30,8 @@ impl Walkers {
     /// Chains at these points.
     pub fn start(evaluator: &mut dyn Evaluator, z: Vec<f64>) -> Result<Self, Error> {
         let d = evaluator.dim();
-        let Part { z, log_p, grad, .. } = evaluate(evaluator, &z, d)?;
+        let ticket = evaluator.submit(batch_of(&z, d));
+        let Part { z, log_p, grad, .. } = evaluator.collect(ticket)?.parts.pop().unwrap_or_default();
         Ok(Self { d, z, log_p, grad })
     }
 
@@ -58,22 +59,26 @@ impl Walkers {
         for group in groups {
             group.metric.momenta(&mut momenta[rows(group)], d);
         }
-        let (mut z, mut log_p, mut grad) = (self.z.clone(), Vec::new(), self.grad.clone());
         let kick = |momenta: &mut [f64], grad: &[f64], share: f64| {
             for group in groups {
                 let kicks = momenta[rows(group)].iter_mut().zip(&grad[rows(group)]);
                 kicks.for_each(|(p, g)| *p += share * group.step * g);
             }
         };
-        kick(&mut momenta, &grad, 0.5);
+        kick(&mut momenta, &self.grad, 0.5);
+        // Travels to the evaluator and back, so that steps allocate nothing.
+        let mut batch = batch_of(&self.z, d);
         for left in (0..steps).rev() {
+            let z = &mut batch.parts[0].z;
             for group in groups {
                 group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
                 z[rows(group)].iter_mut().zip(&velocities[rows(group)]).for_each(|(z, v)| *z += group.step * v);
             }
-            Part { z, log_p, grad, .. } = evaluate(evaluator, &z, d)?;
-            kick(&mut momenta, &grad, if left > 0 { 1.0 } else { 0.5 });
+            let ticket = evaluator.submit(batch);
+            batch = evaluator.collect(ticket)?;
+            kick(&mut momenta, &batch.parts[0].grad, if left > 0 { 1.0 } else { 0.5 });
         }
+        let Part { z, log_p, grad, .. } = &batch.parts[0];
         for group in groups {
             group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
         }
@@ -94,10 +99,8 @@ impl Walkers {
     }
 }
 
-/// Points with their log densities and gradients.
-fn evaluate(evaluator: &mut dyn Evaluator, z: &[f64], d: usize) -> Result<Part, Error> {
+/// Points whose log densities and gradients are wanted.
+fn batch_of(z: &[f64], d: usize) -> Batch {
     let request = Request { gradient: true, ..Request::default() };
-    let part = Part::new(z, d, CHUNK, &request);
-    let ticket = evaluator.submit(Batch { request, parts: vec![part] });
-    Ok(evaluator.collect(ticket)?.parts.pop().unwrap_or_default())
+    Batch { parts: vec![Part::new(z, d, CHUNK, &request)], request }
 }
