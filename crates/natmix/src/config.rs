@@ -67,12 +67,25 @@ pub struct Config {
     pub check: bool,
     /// Fresh draws for the final diagnostics; zero leaves them out.
     pub diagnostic_draws: usize,
+    /// What the run is for: when it may stop.
+    pub goal: Goal,
     /// When chains finish a fit.
     pub finish: Finish,
     /// Seed of all randomness.
     pub seed: u64,
     /// Threads; zero means one per core. Never changes a result.
     pub threads: usize,
+}
+
+/// What an automatic run is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// Draws that hold: it stops as soon as those of the mixture do.
+    #[default]
+    Answer,
+    /// The highest ELBO: it goes on until that has converged or the budget is spent.
+    Elbo,
 }
 
 /// When Hamiltonian chains finish a fit.
@@ -157,6 +170,7 @@ impl Default for Config {
             init_sd: vec![1.0],
             check: true,
             diagnostic_draws: 3_000,
+            goal: Goal::Answer,
             finish: Finish::Auto,
             seed: DEFAULT_SEED,
             threads: 0,

@@ -161,8 +161,8 @@ impl<'a> Edge<'a> {
             };
             let groups: Vec<Group<'_>> = components.iter().zip(&metrics).map(of_component).collect();
             let key = (seed, Purpose::Probe, round * TRAJECTORIES + trajectory);
-            let accepted = walkers.advance(evaluator, &groups, STEPS, key)?;
-            if accepted.iter().sum::<f64>() < FEW_ACCEPTED * chains as f64 {
+            let moves = walkers.advance(evaluator, &groups, STEPS, key)?;
+            if moves.acceptance.iter().sum::<f64>() < FEW_ACCEPTED * chains as f64 {
                 scale *= SHORTER;
             }
             if trajectory > TRAJECTORIES - later {

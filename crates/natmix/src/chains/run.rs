@@ -7,7 +7,7 @@
 
 use super::certificate::{Certificate, certify};
 use super::start::ChainStart;
-use super::walkers::Group;
+use super::walkers::{Group, Moves};
 use super::{Metric, Walkers};
 use crate::answer::delivered::DeliveredDraws;
 use crate::error::Error;
@@ -51,8 +51,12 @@ pub struct ChainDraws {
     pub draws: Vec<f64>,
     /// Their log densities.
     pub log_p: Vec<f64>,
-    /// Number of chains.
+    /// The energies with which the trajectories that led to them started.
+    pub energy: Vec<f64>,
+    /// Number of chains; the first `per_start` of them have started at one point, the next at another, and so on.
     pub chains: usize,
+    /// Chains that have started at one point.
+    pub per_start: usize,
     /// Whether they may be relied on.
     pub certificate: Certificate,
     /// Whether the run ended before the certificate held for want of evaluations.
@@ -144,9 +148,9 @@ impl Run<'_> {
         self.adapted = 0;
     }
 
-    /// One trajectory of every chain. While warming up, the step adapts, and is used at a `share` of its length. Returns how
-    /// many diverged.
-    fn iterate(&mut self, length: f64, warming: Option<f64>) -> Result<usize, Error> {
+    /// One trajectory of every chain. While warming up, the step adapts, and is used at a `share` of its length. Returns what
+    /// they came to.
+    fn iterate(&mut self, length: f64, warming: Option<f64>) -> Result<Moves, Error> {
         self.iteration += 1;
         let mut noise = Noise::new(self.seed, Purpose::Chains, 1, self.iteration, 1);
         let length = length * (JITTER.0 + (JITTER.1 - JITTER.0) * noise.uniform());
@@ -155,24 +159,27 @@ impl Run<'_> {
         let step = (length / steps as f64).min(longest);
         let groups = [Group { metric: &self.metric, chains: 0..self.walkers.len(), step }];
         let key = (self.seed, Purpose::Chains, self.iteration);
-        let accepted = self.walkers.advance(self.evaluator, &groups, steps, key)?;
+        let moves = self.walkers.advance(self.evaluator, &groups, steps, key)?;
         if warming.is_some() {
             self.adapted += 1;
-            let inverse: f64 = accepted.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();
-            let harmonic = accepted.len() as f64 / inverse;
+            let inverse: f64 = moves.acceptance.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();
+            let harmonic = moves.acceptance.len() as f64 / inverse;
             self.log_step += (harmonic - ACCEPTED) / (self.adapted as f64).powf(0.4);
         }
-        Ok(accepted.iter().filter(|a| **a <= DIVERGED).count())
+        Ok(moves)
     }
 
     /// Keeps rounds of iterations until the certificate holds twice.
     fn keep(mut self) -> Result<ChainDraws, Error> {
         let mut most_rounds = MOST_ROUNDS;
         loop {
-            let (mut draws, mut log_p, mut diverged, mut held) = (Vec::new(), Vec::new(), 0, false);
+            let (mut draws, mut log_p, mut energy) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut diverged, mut held) = (0, false);
             for round in 1.. {
                 for _ in 0..ROUND {
-                    diverged += self.iterate(TRAJECTORY, None)?;
+                    let moves = self.iterate(TRAJECTORY, None)?;
+                    diverged += moves.acceptance.iter().filter(|a| **a <= DIVERGED).count();
+                    energy.extend_from_slice(&moves.energy);
                     draws.extend_from_slice(&self.walkers.z);
                     log_p.extend_from_slice(&self.walkers.log_p);
                 }
@@ -183,7 +190,8 @@ impl Run<'_> {
                 let certificate = self.certify(&draws, diverged as f64 / log_p.len() as f64);
                 let holds = certificate.reasons.is_empty();
                 if holds && held || exhausted {
-                    return Ok(ChainDraws { draws, log_p, chains: CHAINS, certificate, exhausted: !holds });
+                    let (chains, per_start, exhausted) = (CHAINS, PER_START, !holds);
+                    return Ok(ChainDraws { draws, log_p, energy, chains, per_start, certificate, exhausted });
                 }
                 held = holds;
                 if round >= most_rounds && !held {

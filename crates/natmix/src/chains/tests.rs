@@ -28,7 +28,7 @@ fn moments(metric: &Metric, step: f64, iterations: u64) -> (Vec<f64>, Vec<f64>, 
         let groups = [Group { metric, chains: 0..CHAINS, step }];
         let moves = walkers.advance(&mut *evaluator, &groups, 5, (1, Purpose::Probe, iteration)).unwrap();
         if iteration >= iterations / 4 {
-            acceptance += moves.iter().sum::<f64>();
+            acceptance += moves.acceptance.iter().sum::<f64>();
             for z in walkers.z.chunks_exact(DIM) {
                 count += 1.0;
                 for i in 0..DIM {

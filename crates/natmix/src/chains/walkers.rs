@@ -16,6 +16,14 @@ pub(crate) struct Group<'a> {
     pub step: f64,
 }
 
+/// What one trajectory of every chain has come to.
+pub(crate) struct Moves {
+    /// Probabilities with which they were accepted.
+    pub acceptance: Vec<f64>,
+    /// Energies at which they started.
+    pub energy: Vec<f64>,
+}
+
 /// Chains at their present points.
 #[derive(Clone, Debug)]
 pub(crate) struct Walkers {
@@ -39,20 +47,21 @@ impl Walkers {
         self.log_p.len()
     }
 
-    /// One trajectory of `steps` leapfrog steps for every chain, accepted or rejected; returns the probabilities with which
-    /// they were accepted. The groups cover all chains.
+    /// One trajectory of `steps` leapfrog steps for every chain, accepted or rejected. The groups cover all
+    /// chains.
     pub fn advance(
         &mut self,
         evaluator: &mut dyn Evaluator,
         groups: &[Group<'_>],
         steps: usize,
         (seed, purpose, iteration): (u64, Purpose, u64),
-    ) -> Result<Vec<f64>, Error> {
+    ) -> Result<Moves, Error> {
         let (d, count) = (self.d, self.len());
         let mut noise = Noise::new(seed, purpose, u64::MAX, iteration, 0);
         let mut momenta = vec![0.0; count * d];
         noise.normals(&mut momenta);
         let kinetic: Vec<f64> = momenta.chunks_exact(d).map(|p| 0.5 * p.iter().map(|p| p * p).sum::<f64>()).collect();
+        let energy = kinetic.iter().zip(&self.log_p).map(|(kinetic, log_p)| kinetic - log_p).collect();
         let accept: Vec<f64> = (0..count).map(|_| noise.uniform()).collect();
         let mut velocities = vec![0.0; count * d];
         let rows = |group: &Group<'_>| group.chains.start * d..group.chains.end * d;
@@ -82,20 +91,20 @@ impl Walkers {
         for group in groups {
             group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
         }
-        let mut acceptances = vec![0.0; count];
+        let mut acceptance = vec![0.0; count];
         for i in 0..count {
             let own = i * d..(i + 1) * d;
             let end: f64 = momenta[own.clone()].iter().zip(&velocities[own.clone()]).map(|(p, v)| 0.5 * p * v).sum();
             let change = log_p[i] - self.log_p[i] - end + kinetic[i];
             // A point that cannot be evaluated is never accepted.
-            acceptances[i] = if change.is_nan() { 0.0 } else { change.exp().min(1.0) };
-            if accept[i] < acceptances[i] {
+            acceptance[i] = if change.is_nan() { 0.0 } else { change.exp().min(1.0) };
+            if accept[i] < acceptance[i] {
                 self.z[own.clone()].copy_from_slice(&z[own.clone()]);
                 self.grad[own.clone()].copy_from_slice(&grad[own]);
                 self.log_p[i] = log_p[i];
             }
         }
-        Ok(acceptances)
+        Ok(Moves { acceptance, energy })
     }
 }
 
