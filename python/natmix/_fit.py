@@ -85,6 +85,12 @@ def fit(
         Step size of the weights, and the KL bound of a step.
     minibatch : int, optional
         Rows per minibatch, for models with data.
+    goal : {"answer", "elbo"}, optional
+        What the automatic method is for: ``"answer"``, the default, stops as soon as the draws of the mixture hold; ``"elbo"``
+        goes on until the ELBO has converged or the budget is spent.
+    finish : {"auto", "never", "always"}, optional
+        When Hamiltonian chains finish the fit: ``"auto"``, the default, where neither the mixture nor its weighted draws hold.
+        The chains start from the mixture; their evaluations come on top of ``max_evals``. See also :func:`natmix.finish`.
     tolerance : float, optional
         Nats of expected gain below which the fit stops; 0.01 by default.
     max_evals, max_seconds : optional
