@@ -278,7 +278,7 @@ impl PyRecord {
             let answer = whole.posterior.answer.as_ref();
             let measured = in_pool(py, 0, || {
                 let sample = self.sample.clone().unwrap_or_else(|| DeliveredSample::of(q, answer, seed));
-                Predictive::measure(study, None, q, &sample.equally_weighted_points(seed), seed)
+                Predictive::measure(study, None, q, &sample, seed)
             })?;
             // If another thread was first, it has computed the same.
             let _ = self.rows.set(measured);

@@ -181,6 +181,7 @@ impl FitJob<'_> {
         let mut finished = run.run(to, cancel, self.watch)?;
         finished.evals *= problem.calls_per_point();
         finished.diagnostic_evals *= problem.calls_per_point();
+        finished.chain_evals *= problem.calls_per_point();
         finished.sample = Some(DeliveredSample::of(&finished.mixture, finished.answer.as_ref(), settings.seed()));
         Ok(finished)
     }

@@ -155,7 +155,7 @@ fn run_in_pool(
     if let Some(diagnostics) = fitted.diagnostics.as_mut().filter(|_| !fitted.stop.converged) {
         diagnostics.verdict.add_not_converged();
     }
-    fitted.diagnostic_evals = evaluator.spent().evals - fitted.evals;
+    fitted.diagnostic_evals = evaluator.spent().evals - fitted.evals - fitted.chain_evals;
     Ok(fitted)
 }
 

@@ -42,8 +42,11 @@ fn round_trips_are_exact() {
         let saved = Posterior {
             parameter_names: vec!["größe \"x\"\n".into(); i],
             details: json!({"rate": 0.1 + 0.2, "big": u64::MAX, "nested": [null, {"a": -1e-310}], "text": "\u{0}é"}),
-            answer: (i % 2 == 1)
-                .then(|| DeliveredDraws { draws: vec![-0.5; 3 * mixture.dim()], weights: vec![0.25, 0.5, 0.25] }),
+            answer: (i % 2 == 1).then(|| DeliveredDraws {
+                draws: vec![-0.5; 3 * mixture.dim()],
+                weights: vec![0.25, 0.5, 0.25],
+                chains: None,
+            }),
             mixture,
         };
         let path = folder.file(&format!("{i}.safetensors"));

@@ -191,7 +191,8 @@ fn non_finite_numbers_give_a_valid_page() {
             ComponentSummary { weight: x, mean: vec![y], sd: vec![] },
             ComponentSummary { weight: y, mean: vec![], sd: vec![x] },
         ];
-        report.parameters[0] = Parameter { name: String::new(), mean: x, sd: y, q05: y, q50: x, q95: y };
+        report.parameters[0] =
+            Parameter { name: String::new(), mean: x, sd: y, q05: y, q50: x, q95: y, r_hat: Some(x), ess: Some(y) };
         let (calibration, roc) = (vec![(x, y, 0), (y, x, usize::MAX)], vec![(x, y), (y, x)]);
         report.train =
             Some(Scores { calibration, roc, residuals: vec![(x, y), (y, x)], nll: Some(x), ..Scores::default() });
