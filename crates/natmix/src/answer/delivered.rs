@@ -83,10 +83,18 @@ impl DeliveredDraws {
         chosen
     }
 
-    /// `n` draws of equal weight. Empty if there is no usable draw.
+    /// `n` draws of equal weight, those of chains in random order. Empty if there is no usable draw.
     pub fn resample(&self, n: usize, seed: u64) -> Vec<f64> {
         let d = self.dim();
-        self.choose(n, seed).into_iter().flat_map(|i| self.draws[i * d..(i + 1) * d].iter().copied()).collect()
+        let mut chosen = self.choose(n, seed);
+        if self.chains.is_some() {
+            let mut noise = Noise::new(seed, Purpose::Resample, u64::MAX, 1, 0);
+            for i in (1..chosen.len()).rev() {
+                let j = (noise.uniform() * (i + 1) as f64) as usize;
+                chosen.swap(i, j.min(i));
+            }
+        }
+        chosen.into_iter().flat_map(|i| self.draws[i * d..(i + 1) * d].iter().copied()).collect()
     }
 }
 
