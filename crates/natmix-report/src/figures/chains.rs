@@ -12,7 +12,6 @@ const MOST_POINTS: usize = 200;
 /// Bars of the ranks of one start, and of the energies.
 const RANK_BARS: usize = 20;
 const ENERGY_BARS: usize = 48;
-const WIDTH: f64 = 400.0;
 /// Height of a row of ranks, and the most rows.
 const ROW: f64 = 17.0;
 const MOST_ROWS: usize = 12;
@@ -26,6 +25,8 @@ pub struct ChainColumn<'a> {
     /// Chain after chain.
     values: Vec<f64>,
     chains: &'a DeliveredChains,
+    /// Width of its pictures.
+    width: f64,
 }
 
 /// The parameters on which the chains agree least; none without chains.
@@ -36,24 +37,28 @@ pub fn worst<'a>(report: &'a Report, draws: &'a Draws) -> Vec<ChainColumn<'a>> {
     let mut order: Vec<usize> = (0..p).collect();
     // The sort is stable: equal ones keep their order.
     order.sort_by(|a, b| r_hat(*b).total_cmp(&r_hat(*a)));
+    order.truncate(SHOWN);
+    // Two or four are shown two per row, three in one.
+    let width = if order.len() == 3 { 300.0 } else { 400.0 };
     let column = |j: usize| ChainColumn {
         name: &draws.names[j],
         r_hat: r_hat(j),
         values: draws.values.iter().skip(j).step_by(p).copied().collect(),
         chains,
+        width,
     };
-    order.into_iter().take(SHOWN).map(column).collect()
+    order.into_iter().map(column).collect()
 }
 
 impl ChainColumn<'_> {
     /// An empty picture with the name of the parameter and its R-hat.
     fn scene(&self, height: f64, what: &str) -> Scene {
         let title = format!("{what} of {}", text::fit(self.name, TICK, false, 400.0));
-        let mut scene = Scene::new(WIDTH, height, title);
+        let mut scene = Scene::new(self.width, height, title);
         let r_hat = format!("R\u{302} {}", number::fixed(self.r_hat, 4));
-        let room = WIDTH - 20.0 - text::width(&r_hat, TICK, false);
+        let room = self.width - 20.0 - text::width(&r_hat, TICK, false);
         scene.text(TextLabel::new((4.0, 15.0), text::fit(self.name, 13.0, true, room), 13.0, Ink::TEXT).bold());
-        scene.text(TextLabel::new((WIDTH - 4.0, 15.0), r_hat, TICK, Ink::MUTED).anchored(Anchor::End));
+        scene.text(TextLabel::new((self.width - 4.0, 15.0), r_hat, TICK, Ink::MUTED).anchored(Anchor::End));
         scene
     }
 
@@ -82,7 +87,7 @@ impl ChainColumn<'_> {
             (Scale::linear(0.0, ((length.max(2) - 1) * chains.every) as f64), Scale::linear(low, high).padded(0.03));
         let y_ticks = axis::ticks(&y, 5);
         let left = axis::label_room(&y_ticks);
-        let panel = Panel { left, right: WIDTH - 6.0, top: 26.0, bottom: 190.0 - 36.0, x, y };
+        let panel = Panel { left, right: self.width - 6.0, top: 26.0, bottom: 190.0 - 36.0, x, y };
         panel.y_axis(&mut scene, &y_ticks);
         let upper = band.iter().map(|b| panel.at((b.0, b.2)));
         let lower = band.iter().rev().map(|b| panel.at((b.0, b.1)));
@@ -111,7 +116,7 @@ impl ChainColumn<'_> {
             bars[(at / each.max(1)).min(starts - 1)][rank * RANK_BARS / self.values.len()] += 1.0;
         }
         let even = each as f64 / RANK_BARS as f64;
-        let (left, right) = (4.0, WIDTH - 4.0);
+        let (left, right) = (4.0, self.width - 4.0);
         let wide = (right - left) / RANK_BARS as f64;
         for (start, bars) in bars.iter().take(rows).enumerate() {
             let foot = 28.0 + (start + 1) as f64 * ROW;

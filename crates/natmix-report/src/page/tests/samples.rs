@@ -1,11 +1,13 @@
 //! Made-up reports: three modes, a regression, a bad fit, and empty ones.
 
+use natmix::answer::delivered::DeliveredChains;
+use natmix::answer::level::Level;
 use natmix::observe::TraceRow;
 
 use crate::formation::{Formation, Moment};
 use crate::{
-    ComponentSummary, Draws, Evals, Loo, ModelCheck, ModelSummary, Parameter, Report, ReportedEstimate, Scores,
-    StopSummary, VerdictSummary,
+    AnswerSummary, ChainsSummary, ComponentSummary, Draws, Evals, Loo, ModelCheck, ModelSummary, Parameter, Report,
+    ReportedEstimate, Scores, StopSummary, VerdictSummary,
 };
 
 /// A report with everything that its page is built from.
@@ -163,6 +165,36 @@ pub fn three_modes() -> Sample {
         _ => 3,
     });
     sample.draws = draws;
+    sample
+}
+
+/// The same, with draws from eight chains.
+pub fn with_chains() -> Sample {
+    let mut noise = SampleNoise(5);
+    let mut sample = three_modes();
+    let n = sample.draws.component.len();
+    let mut normals = || -> Vec<f64> { (0..n).map(|_| noise.normal()).collect() };
+    sample.draws.chains = Some(DeliveredChains {
+        count: 8,
+        per_start: 2,
+        every: 3,
+        log_p: normals(),
+        energy: normals(),
+        energy_change: normals(),
+    });
+    for (parameter, r_hat) in sample.report.parameters.iter_mut().zip([1.004, 1.001, 1.023, 1.002]) {
+        (parameter.r_hat, parameter.ess) = (Some(r_hat), Some(1234.5));
+    }
+    sample.report.evals.chains = 20_000;
+    sample.report.answer = Some(AnswerSummary {
+        level: Level::Chains,
+        draws: n,
+        ess: 1234.5,
+        r_hat: Some(1.023),
+        chains: Some(ChainsSummary { count: 8, per_start: 2, iterations: 750, diverged: 0.0, delivered: true }),
+        missed_mass: None,
+        accuracy: vec![],
+    });
     sample
 }
 
