@@ -36,7 +36,7 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
         walker, at = np.divmod(np.arange(n), n // chains["count"])
         about = {"walker": walker, "iteration": at * chains["every"]}
         stats |= {name: fold(x) for name, x in about.items()}
-        stats |= {name: fold(chains[name]) for name in ("lp", "energy", "energy_change")}
+        stats |= {name: fold(chains[name]) for name in ("lp", "energy", "energy_change", "diverging")}
     likelihood: dict[str, np.ndarray] = {}
     target = post._target
     if target is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,10 @@ def from_jax(
     return Target(native, kind="JAX function", what=what, init=init)
 
 
+# Sizes of the blocks that points are evaluated in: many draws, the chains of a fit, and single points.
+BLOCKS = (512, 64, 8)
+
+
 class Batched:
     """Values and gradients of a function of one point, at many points."""
 
@@ -70,15 +74,25 @@ class Batched:
 
     def __call__(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with double_precision(self.x64):
-            value, grad = self.value_and_grad(_padded(z))
-            return np.asarray(value)[: len(z)], np.asarray(grad)[: len(z)]
+            # All blocks are started before the first result is waited for.
+            blocks = [self.value_and_grad(block) for block in _blocks(z)]
+            values, grads = (np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*blocks, strict=True))
+            return values[: len(z)], grads[: len(z)]
 
     def curvature(self, z: np.ndarray) -> np.ndarray:
         with double_precision(self.x64):
-            return np.asarray(self.hessian(_padded(z)))[: len(z)]
+            return np.concatenate([np.asarray(self.hessian(block)) for block in _blocks(z)])[: len(z)]
 
 
-def _padded(z: np.ndarray) -> np.ndarray:
-    """Points padded to the next power of two: JAX compiles again for every new number of points."""
-    size = max(16, 1 << (len(z) - 1).bit_length())
-    return z if size == len(z) else np.concatenate([z, np.broadcast_to(z[:1], (size - len(z), z.shape[1]))])
+def _blocks(z: np.ndarray) -> Iterator[np.ndarray]:
+    """The points in blocks of few different sizes: JAX compiles again for every new size. The last one is padded."""
+    large, usual, small = BLOCKS
+    at = 0
+    while at < len(z):
+        left = len(z) - at
+        size = large if left >= large else usual if left > 2 * small else small
+        block = z[at : at + size]
+        at += size
+        yield block if len(block) == size else np.concatenate(
+            [block, np.broadcast_to(block[:1], (size - len(block), z.shape[1]))]
+        )

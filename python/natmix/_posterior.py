@@ -363,7 +363,7 @@ class Posterior:
 
         Draws of chains come as several chains, unless ``n`` or ``seed`` is given: one for each start, in which the chains from
         there follow one another, so that ArviZ's R-hat and effective draws compare the starts. ``sample_stats`` then also has
-        ``lp``, ``energy``, and which ``walker`` and ``iteration`` each draw is from.
+        ``lp``, ``energy``, ``diverging``, and which ``walker`` and ``iteration`` each draw is from.
         """
         from ._arviz import to_arviz
 

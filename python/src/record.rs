@@ -206,6 +206,7 @@ impl PyRecord {
         all.set_item("lp", PyArray1::from_slice(py, &chains.log_p))?;
         all.set_item("energy", PyArray1::from_slice(py, &chains.energy))?;
         all.set_item("energy_change", PyArray1::from_slice(py, &chains.energy_change))?;
+        all.set_item("diverging", PyArray1::from_slice(py, &chains.diverged))?;
         all.set_item("z", rows(py, answer.draws.clone(), answer.dim())?)?;
         Ok(Some(all))
     }

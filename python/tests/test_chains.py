@@ -55,7 +55,7 @@ def test_arviz_gets_several_chains(finished):
         assert arviz.rhat(draws) < 1.01
         assert arviz.ess(draws) > 0.5 * finished.summary()[name]["ess"]
     stats = tree.sample_stats
-    assert {"lp", "energy", "walker", "iteration", "component", "log_q", "log_p"} <= set(stats.data_vars)
+    assert {"lp", "energy", "diverging", "walker", "iteration", "component", "log_q", "log_p"} <= set(stats.data_vars)
     z = np.stack([tree.posterior["a"].values.ravel(), tree.posterior["b"].values.ravel()], axis=1)
     np.testing.assert_allclose(heavy(z)[0], stats["lp"].values.ravel(), rtol=1e-12)
     assert stats["walker"].values.max() == 63 and (np.diff(stats["walker"].values.ravel()) >= 0).all()

@@ -248,6 +248,8 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
         for (name, values) in OF_CHAINS.into_iter().zip([&of.log_p, &of.energy, &of.energy_change]) {
             store.array(STATS, name, &["chain", "draw"], &[chains, each], zarr::ZarrValues::Float(values));
         }
+        let diverged = zarr::ZarrValues::Bool(&of.diverged);
+        store.array(STATS, DIVERGING, &["chain", "draw"], &[chains, each], diverged);
     }
     if let Some((rows, values)) = log_likelihood {
         let n = values.len() / rows;
@@ -267,6 +269,7 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
 const STATS: &str = "sample_stats";
 const WALKER: &str = "walker";
 const ITERATION: &str = "iteration";
+const DIVERGING: &str = "diverging";
 const OF_CHAINS: [&str; 3] = ["lp", "energy", "energy_change"];
 
 /// Reads the draws that a fit has stored.
@@ -300,5 +303,7 @@ fn read_chains(store: &Path) -> Result<Option<DeliveredChains>, Error> {
     let iterations = zarr::read_whole(store, STATS, ITERATION)?;
     let every = iterations.get(1).map_or(1, |second| (*second as usize).max(1));
     let per_start = count.checked_div(shape.first().copied().unwrap_or(1)).unwrap_or(0);
-    Ok(Some(DeliveredChains { count, per_start, every, log_p, energy: energy?.1, energy_change: energy_change?.1 }))
+    let (energy, energy_change) = (energy?.1, energy_change?.1);
+    let diverged = zarr::read_flags(store, STATS, DIVERGING)?;
+    Ok(Some(DeliveredChains { count, per_start, every, log_p, energy, energy_change, diverged }))
 }

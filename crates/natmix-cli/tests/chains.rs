@@ -33,7 +33,7 @@ fn chains_finish_a_fit_where_they_are_asked_for() {
     // Eight starts, each with its chains one after the other.
     let shape = array(&folder, "posterior/z0")["shape"].clone();
     assert_eq!(shape[0], 8);
-    for name in ["lp", "energy", "walker", "iteration", "component"] {
+    for name in ["lp", "energy", "diverging", "walker", "iteration", "component"] {
         assert_eq!(array(&folder, &format!("sample_stats/{name}"))["shape"], shape, "{name}");
     }
     // The page from the files is the same as that of the fit.

@@ -3,7 +3,6 @@
 pub mod certificate;
 pub(crate) mod metric;
 pub mod run;
-pub(crate) mod start;
 mod statistics;
 pub(crate) mod walkers;
 

@@ -7,7 +7,7 @@
 //! | `factors` | `[K, d, d]` or `[K, d]` | lower-triangular `L` of the precision `S = L L'`, or its diagonal |
 //! | `precisions` | as `factors` | `S` |
 //! | `answer_draws`, `answer_weights` | `[n, d]`, `[n]` | draws with weights, where these are the answer |
-//! | `answer_log_p`, `answer_energy`, `answer_energy_change` | `[n]` | about the chains that the draws are from, if they are |
+//! | `answer_log_p`, `answer_energy`, `answer_energy_change`, `answer_diverged` | `[n]` | about the chains that the draws are from, if they are |
 //!
 //! What is loaded equals what was saved, to the bit. A file that does not fit in every respect is refused.
 //!
@@ -39,7 +39,7 @@ use std::path::Path;
 
 const ANSWER_DRAWS: &str = "answer_draws";
 const ANSWER_WEIGHTS: &str = "answer_weights";
-const ANSWER_CHAINS: [&str; 3] = ["answer_log_p", "answer_energy", "answer_energy_change"];
+const ANSWER_CHAINS: [&str; 4] = ["answer_log_p", "answer_energy", "answer_energy_change", "answer_diverged"];
 
 /// A mixture with the names of its parameters and further details.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,8 +80,9 @@ impl Posterior {
         let mut tensors = Tensors::default();
         add_mixture(&mut tensors, "", &self.mixture);
         if let Some(DeliveredDraws { draws, weights, chains }) = &self.answer {
-            if let Some(DeliveredChains { log_p, energy, energy_change, .. }) = chains {
-                for (name, values) in ANSWER_CHAINS.into_iter().zip([log_p, energy, energy_change]) {
+            if let Some(DeliveredChains { log_p, energy, energy_change, diverged, .. }) = chains {
+                let diverged = &diverged.iter().map(|yes| f64::from(u8::from(*yes))).collect();
+                for (name, values) in ANSWER_CHAINS.into_iter().zip([log_p, energy, energy_change, diverged]) {
                     tensors.add(name, vec![weights.len()], values.clone());
                 }
             }
@@ -147,8 +148,9 @@ impl Stored for Posterior {
         let PosteriorDocument { mixture, parameter_names, details, answer_draws, answer_chains } = document;
         let mixture = take_mixture(&mut tensors, "", mixture)?;
         let chains = answer_chains.map(|ChainOutline { count, per_start, every }| {
-            let [log_p, energy, energy_change] = ANSWER_CHAINS.map(|name| tensors.take(name));
-            DeliveredChains { count, per_start, every, log_p, energy, energy_change }
+            let [log_p, energy, energy_change, diverged] = ANSWER_CHAINS.map(|name| tensors.take(name));
+            let diverged = diverged.into_iter().map(|x| x != 0.0).collect();
+            DeliveredChains { count, per_start, every, log_p, energy, energy_change, diverged }
         });
         if chains.as_ref().is_some_and(|chains| !chains.fits(answer_draws)) {
             return Err("has chains that do not match its draws".into());

@@ -52,6 +52,7 @@ fn round_trips_are_exact() {
                     log_p: vec![-1.0, -2.5, -0.0],
                     energy: vec![1.0, 2.0, 3.0],
                     energy_change: vec![0.5, -0.5, 1e-300],
+                    diverged: vec![true, false, false],
                 }),
             }),
             mixture,
@@ -79,6 +80,7 @@ fn chains_that_do_not_match_their_draws_are_refused() {
         log_p: numbers.clone(),
         energy: numbers.clone(),
         energy_change: numbers.clone(),
+        diverged: vec![false; 4],
     };
     let bytes = |chains| {
         let answer = DeliveredDraws { draws: vec![0.0; 4], weights: vec![0.25; 4], chains: Some(chains) };

@@ -28,6 +28,8 @@ pub struct DeliveredChains {
     pub energy: Vec<f64>,
     /// By how much the energy changed to the next iteration; for the last of a chain, from the one before.
     pub energy_change: Vec<f64>,
+    /// Whether that trajectory diverged.
+    pub diverged: Vec<bool>,
 }
 
 impl DeliveredChains {
@@ -50,10 +52,10 @@ impl DeliveredChains {
 
     /// Whether these could be chains of so many draws.
     pub fn fits(&self, draws: usize) -> bool {
-        let Self { count, per_start, log_p, energy, energy_change, .. } = self;
+        let Self { count, per_start, log_p, energy, energy_change, diverged, .. } = self;
         let divides = |part: usize, whole: usize| part > 0 && whole.is_multiple_of(part);
         let complete = [log_p, energy, energy_change].iter().all(|values| values.len() == draws);
-        complete && divides(*count, draws) && divides(*per_start, *count) && self.every > 0
+        complete && diverged.len() == draws && divides(*count, draws) && divides(*per_start, *count) && self.every > 0
     }
 }
 
@@ -127,6 +129,7 @@ mod tests {
             log_p: values.clone(),
             energy: values.clone(),
             energy_change: values.clone(),
+            diverged: vec![false; 6],
         };
         assert_eq!((chains.length(), chains.starts()), (3, 2));
         assert_eq!(chains.by_iteration(&values, 1), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);

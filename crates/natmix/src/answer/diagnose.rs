@@ -105,7 +105,7 @@ pub struct WeightedDraws {
 pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<Diagnostics, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
     let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
-    let plan = Plan { first: draws, draws, most: draws, seed };
+    let plan = Plan { first: draws, fewest: draws, draws, most: draws, chains_follow: false, seed };
     let (found, _) = diagnose_with(target, &mut *evaluator, q, plan, (&scratch, &mut TimeLeft::default()))?;
     Ok(found.judge(&target.parameter_names()))
 }
@@ -113,22 +113,28 @@ pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Re
 /// How to measure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Draws to begin with.
+    /// Draws to begin with, and the fewest that the mixture is judged by.
     pub first: usize,
+    pub fewest: usize,
     /// Draws from which on only a weighted answer gets more.
     pub draws: usize,
     /// Most draws, where a weighted answer needs more.
     pub most: usize,
+    /// Whether chains take over where neither the mixture nor weighted draws hold: they are a better use of evaluations than
+    /// draws whose weights are hardly usable.
+    pub chains_follow: bool,
     pub seed: u64,
 }
 
 impl Plan {
     /// For the end of a run that took `evals` evaluations of its budget, if it had one: what is soon fitted is soon measured.
-    pub fn after_run(draws: usize, seed: u64, evals: u64, budget: Option<u64>) -> Self {
+    pub fn after_run((draws, seed): (usize, u64), evals: u64, budget: Option<u64>, chains_follow: bool) -> Self {
         let draws_of = |evals: u64| usize::try_from(evals).unwrap_or(usize::MAX);
         let affordable = budget.map_or(usize::MAX, |budget| draws_of(budget / 3));
         let most = (MOST_TIMES * draws).min(affordable).max(draws);
-        Self { first: draws.min(draws_of(evals).max(FEWEST)), draws, most, seed }
+        let fewest = draws.min(draws_of(evals).max(FEWEST));
+        let first = if chains_follow { fewest.min(FEWEST) } else { fewest };
+        Self { first, fewest, draws, most, chains_follow, seed }
     }
 
     /// With as many draws as there is time for.
@@ -141,14 +147,15 @@ impl Plan {
     fn wanted(&self, drawn: &WeightedDraws, measured: &Measured) -> Option<usize> {
         let (have, most) = (drawn.log_ratios.len() as f64, self.most as f64);
         let k_hat = drawn.psis.k_hat;
-        if measured.level == Level::Mixture {
+        let hopeless = !k_hat.is_finite() || k_hat > HOPELESS;
+        if measured.level == Level::Mixture && have >= self.fewest as f64 || self.chains_follow && hopeless {
             return None;
         }
         if have < self.draws as f64 {
             // After a small fit: fewer draws know k-hat less well, too.
             return Some(self.draws);
         }
-        if !k_hat.is_finite() || k_hat > HOPELESS {
+        if hopeless || self.chains_follow && !drawn.psis.trusted() {
             return None;
         }
         let for_all = SPARE * WANTED_EFFECTIVE / drawn.psis.ess * have;

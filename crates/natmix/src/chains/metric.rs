@@ -1,7 +1,10 @@
 //! The scale on which chains move: a covariance, as product and as factor.
 
-use crate::family::Gaussian;
+use crate::family::{Gaussian, Mixture};
 use crate::linalg::{self, Memory};
+
+/// Share of the distance between an old and a new metric that must be noise for nothing to have changed.
+const UNCHANGED: f64 = 0.5;
 
 /// A covariance `S = A A'`. Velocities are `S p` for momenta `p` that have covariance `S^-1`.
 #[derive(Clone, Debug)]
@@ -22,6 +25,14 @@ impl Metric {
         Self::dense(precision.covariance_full(), gaussian.dim())
     }
 
+    /// The covariance of a whole mixture.
+    pub fn of_mixture(mixture: &Mixture) -> Self {
+        match mixture.components() {
+            [only] => Self::of(only),
+            _ => Self::dense(mixture.covariance(), mixture.dim()),
+        }
+    }
+
     /// A whole covariance; its variances alone where it is not positive definite to rounding.
     pub fn dense(covariance: Vec<f64>, d: usize) -> Self {
         let mut factor = covariance.clone();
@@ -33,8 +44,8 @@ impl Metric {
 
     /// The metric of draws (one after another) that have moved in this one: their covariance, shrunk towards this metric by as
     /// much as its error demands (Ledoit and Wolf, in coordinates in which this metric is the identity). `effective` is how
-    /// many independent draws they are worth.
-    pub fn adapted(&self, draws: &[f64], effective: f64, d: usize) -> Self {
+    /// many independent draws they are worth. Also returns whether it differs from this one beyond that error.
+    pub fn adapted(&self, draws: &[f64], effective: f64, d: usize) -> (Self, bool) {
         let count = draws.len() / d;
         let mut mean = vec![0.0; d];
         draws.chunks_exact(d).for_each(|z| mean.iter_mut().zip(z).for_each(|(m, z)| *m += z / count as f64));
@@ -49,7 +60,8 @@ impl Metric {
                 // A variance of n draws is known to sqrt(2 / n).
                 let (noise, apart) = (ratios.iter().map(|r| 2.0 * r * r / effective).sum::<f64>(), distance(&ratios));
                 let own = (noise / apart).min(1.0);
-                Self::Diag(ratios.iter().zip(variances).map(|(r, v)| v * (own + (1.0 - own) * r)).collect())
+                let adapted = ratios.iter().zip(variances).map(|(r, v)| v * (own + (1.0 - own) * r)).collect();
+                (Self::Diag(adapted), own < UNCHANGED)
             }
             Self::Dense { factor, .. } => {
                 linalg::solve_lower(factor, &mut y, d, count);
@@ -69,8 +81,8 @@ impl Metric {
                 linalg::add_times_lower_transpose(&mut covariance, 1.0, &half, factor, d, d);
                 linalg::symmetrise(&mut covariance, d);
                 match Self::dense(covariance, d) {
-                    dense @ Self::Dense { .. } => dense,
-                    Self::Diag(_) => self.clone(),
+                    dense @ Self::Dense { .. } => (dense, own < UNCHANGED),
+                    Self::Diag(_) => (self.clone(), false),
                 }
             }
         }

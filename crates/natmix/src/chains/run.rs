@@ -1,17 +1,17 @@
-//! Chains from a Gaussian start to draws with a certificate.
+//! Chains from the draws of a mixture to draws with a certificate.
 //!
-//! 64 chains start in 8 groups, each at one point drawn from a widened start. They warm up with short trajectories, then in
-//! windows after each of which the metric is estimated again from all of them, while the length of their steps follows the
-//! share of accepted trajectories. Then iterations are kept, in rounds, until the [certificate](super::certificate) holds
-//! twice in a row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
+//! 64 chains start in 8 groups, each at one draw of the widened mixture. They warm up in windows after each of which the metric
+//! is estimated again from all of them, until that changes nothing, while the length of their steps follows the share of
+//! accepted trajectories. Then iterations are kept, in rounds, until the [certificate](super::certificate) holds twice in a
+//! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
 use super::certificate::{Certificate, certify};
-use super::start::ChainStart;
 use super::walkers::{Group, Moves};
 use super::{Metric, Walkers};
 use crate::answer::delivered::{DeliveredChains, DeliveredDraws};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
+use crate::family::Mixture;
 use crate::noise::{Noise, Purpose};
 use crate::target::Target;
 
@@ -19,12 +19,16 @@ use crate::target::Target;
 const CHAINS: usize = 64;
 const PER_START: usize = 8;
 /// Groups of chains that start at one point each.
-pub(crate) const GROUPS: usize = CHAINS / PER_START;
-/// Iterations with short trajectories, of each window, and to settle the step at the end.
-const SHORT: u64 = 30;
-const WINDOW: u64 = 25;
-const WINDOWS: usize = 4;
-const SETTLING: u64 = 15;
+const GROUPS: usize = CHAINS / PER_START;
+/// How much wider than the mixture the first points lie, so that chains which have forgotten them show that they have.
+const WIDENED: f64 = 1.5;
+/// First step, times the fourth root of the dimension.
+const FIRST_STEP: f64 = 0.8;
+/// Iterations with short trajectories, of each window, and to settle the step at the end; fewest and most windows.
+const SHORT: u64 = 12;
+const WINDOW: u64 = 20;
+const WINDOWS: (usize, usize) = (2, 6);
+const SETTLING: u64 = 8;
 /// Length of a trajectory, in standard deviations, and of the short ones.
 const TRAJECTORY: f64 = 1.5;
 const SHORT_TRAJECTORY: f64 = 0.5;
@@ -41,8 +45,8 @@ const FEWEST_ROUNDS: usize = 3;
 const MOST_ROUNDS: usize = 12;
 /// Iterations per independent one, about, while warming up.
 const CORRELATED: f64 = 3.0;
-/// Largest acceptance of a trajectory that has diverged.
-const DIVERGED: f64 = 1e-8;
+/// Error of the energy, in nats, from which on a trajectory has diverged: its steps are too long for the place where it is.
+const DIVERGED: f64 = 1_000.0;
 
 /// What the chains have left.
 #[derive(Clone, Debug)]
@@ -53,6 +57,8 @@ pub struct ChainDraws {
     pub log_p: Vec<f64>,
     /// The energies with which the trajectories that led to them started.
     pub energy: Vec<f64>,
+    /// Which of these trajectories diverged.
+    pub diverged: Vec<bool>,
     /// Number of chains; the first `per_start` of them have started at one point, the next at another, and so on.
     pub chains: usize,
     /// Chains that have started at one point.
@@ -95,98 +101,145 @@ impl ChainDraws {
                 log_p: places().map(|at| finite(self.log_p[at])).collect(),
                 energy: places().map(|at| finite(self.energy[at])).collect(),
                 energy_change: places().map(|at| finite(change(at))).collect(),
+                diverged: places().map(|at| self.diverged[at]).collect(),
             }),
         }
     }
 }
 
+/// Where chains are, for those who watch them.
+#[derive(Clone, Copy, Debug)]
+pub struct ChainProgress {
+    /// Iterations done, the warm-up included.
+    pub iteration: u64,
+    /// Iterations kept.
+    pub kept: u64,
+    /// Largest R-hat, once it is known.
+    pub r_hat: f64,
+}
+
+/// Is told about every iteration; says whether to go on.
+pub(crate) type Watch<'a> = dyn FnMut(&ChainProgress, &dyn Evaluator) -> bool + 'a;
+
+/// What chains are to do.
+pub(crate) struct Plan<'a> {
+    pub target: &'a dyn Target,
+    /// Where they start, and in which metric.
+    pub mixture: &'a Mixture,
+    pub seed: u64,
+    /// Most evaluations.
+    pub most: u64,
+}
+
 /// Chains with their adaptation.
-struct Run<'a> {
+struct Run<'a, 'w> {
     target: &'a dyn Target,
     evaluator: &'a mut dyn Evaluator,
+    watch: &'a mut Watch<'w>,
+    stopped: bool,
     walkers: Walkers,
     metric: Metric,
     log_step: f64,
     /// Iterations done, and those since the metric changed.
-    iteration: u64,
+    progress: ChainProgress,
     adapted: u64,
     seed: u64,
     /// Evaluations at which to stop.
     limit: u64,
 }
 
-/// Runs chains from `start` until their certificate holds, with at most `most` evaluations.
-pub(crate) fn run(
-    target: &dyn Target,
-    evaluator: &mut dyn Evaluator,
-    start: &ChainStart,
-    seed: u64,
-    most: u64,
-) -> Result<ChainDraws, Error> {
-    let d = start.gaussian.dim();
+/// Runs chains until their certificate holds, their evaluations are used up, or `watch` says so.
+pub(crate) fn run(plan: &Plan<'_>, evaluator: &mut dyn Evaluator, watch: &mut Watch<'_>) -> Result<ChainDraws, Error> {
+    let Plan { target, mixture, seed, most } = *plan;
+    let d = mixture.dim();
     let limit = evaluator.spent().evals.saturating_add(most);
-    let points = first_points(evaluator, start)?;
+    let points = first_points(evaluator, mixture, seed)?;
     let walkers = Walkers::start(evaluator, points)?;
-    let log_step = (0.4 * (d as f64).powf(-0.25)).ln();
-    let metric = Metric::of(&start.gaussian);
-    let mut run = Run { target, evaluator, walkers, metric, log_step, iteration: 0, adapted: 0, seed, limit };
+    let log_step = (FIRST_STEP * (d as f64).powf(-0.25)).ln();
+    let metric = Metric::of_mixture(mixture);
+    let progress = ChainProgress { iteration: 0, kept: 0, r_hat: f64::NAN };
+    let (stopped, adapted) = (false, 0);
+    let mut run = Run { target, evaluator, watch, stopped, walkers, metric, log_step, progress, adapted, seed, limit };
     run.warm_up()?;
     run.keep()
 }
 
-/// One point for each group of chains; the mean where the density cannot be evaluated there.
-fn first_points(evaluator: &mut dyn Evaluator, start: &ChainStart) -> Result<Vec<f64>, Error> {
-    let d = start.gaussian.dim();
-    let found = Walkers::start(evaluator, start.points.clone())?;
+/// One point for each group of chains; the mixture's mean where the density cannot be evaluated there.
+fn first_points(evaluator: &mut dyn Evaluator, mixture: &Mixture, seed: u64) -> Result<Vec<f64>, Error> {
+    let d = mixture.dim();
+    let mean = mixture.mean();
+    let mut points = vec![0.0; GROUPS * d];
+    mixture.draw(&mut points, seed, Purpose::Chains, 4);
+    for z in points.chunks_exact_mut(d) {
+        z.iter_mut().zip(&mean).for_each(|(z, m)| *z = m + WIDENED * (*z - m));
+    }
+    let found = Walkers::start(evaluator, points)?;
     let usable = |i: usize| found.log_p[i].is_finite() && found.grad[i * d..(i + 1) * d].iter().all(|g| g.is_finite());
-    let each = (0..GROUPS).map(|i| if usable(i) { &found.z[i * d..(i + 1) * d] } else { start.gaussian.mean() });
+    let each = (0..GROUPS).map(|i| if usable(i) { &found.z[i * d..(i + 1) * d] } else { &mean[..] });
     Ok(each.flat_map(|z| z.repeat(PER_START)).collect())
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn warm_up(&mut self) -> Result<(), Error> {
         for _ in 0..SHORT {
-            self.iterate(SHORT_TRAJECTORY, Some(1.0 / 3.0))?;
+            self.iterate(SHORT_TRAJECTORY, true)?;
         }
-        for _ in 0..WINDOWS {
-            let mut window = Vec::new();
+        for window in 1..=WINDOWS.1 {
+            let mut draws = Vec::new();
             for _ in 0..WINDOW {
-                self.iterate(TRAJECTORY, Some(1.0))?;
-                window.extend_from_slice(&self.walkers.z);
+                self.iterate(knob("NATMIX_T", TRAJECTORY), true)?;
+                draws.extend_from_slice(&self.walkers.z);
             }
-            self.adapt(&window);
+            let changed = self.adapt(&draws);
+            if !changed && window >= WINDOWS.0 || self.is_over() {
+                break;
+            }
         }
         for _ in 0..SETTLING {
-            self.iterate(TRAJECTORY, Some(1.0))?;
+            self.iterate(knob("NATMIX_T", TRAJECTORY), true)?;
         }
         Ok(())
     }
 
-    /// Takes the metric from draws.
-    fn adapt(&mut self, draws: &[f64]) {
-        let d = self.walkers.d;
-        let effective = (draws.len() / d) as f64 / CORRELATED;
-        self.metric = self.metric.adapted(draws, effective, d);
-        self.adapted = 0;
+    fn is_over(&self) -> bool {
+        self.stopped || self.evaluator.spent().evals >= self.limit
     }
 
-    /// One trajectory of every chain. While warming up, the step adapts, and is used at a `share` of its length. Returns what
-    /// they came to.
-    fn iterate(&mut self, length: f64, warming: Option<f64>) -> Result<Moves, Error> {
-        self.iteration += 1;
-        let mut noise = Noise::new(self.seed, Purpose::Chains, 1, self.iteration, 1);
+    /// Takes the metric from draws; returns whether it has changed beyond the noise.
+    fn adapt(&mut self, draws: &[f64]) -> bool {
+        let d = self.walkers.d;
+        let effective = (draws.len() / d) as f64 / CORRELATED;
+        let (metric, changed) = self.metric.adapted(draws, effective, d);
+        self.metric = metric;
+        self.adapted = 0;
+        changed
+    }
+
+    /// One trajectory of every chain; while `warming` up, the step adapts.
+    fn iterate(&mut self, length: f64, warming: bool) -> Result<Moves, Error> {
+        self.progress.iteration += 1;
+        let iteration = self.progress.iteration;
+        let mut noise = Noise::new(self.seed, Purpose::Chains, 1, iteration, 1);
         let length = length * (JITTER.0 + (JITTER.1 - JITTER.0) * noise.uniform());
-        let longest = self.log_step.exp() * warming.unwrap_or(1.0);
+        let longest = self.log_step.exp()
+            * if warming { 1.0 } else { knob("NATMIX_J", 1.0) + (1.0 - knob("NATMIX_J", 1.0)) * noise.uniform() };
         let steps = ((length / longest).ceil() as usize).clamp(1, MOST_STEPS);
         let step = (length / steps as f64).min(longest);
         let groups = [Group { metric: &self.metric, chains: 0..self.walkers.len(), step }];
-        let key = (self.seed, Purpose::Chains, self.iteration);
+        let key = (self.seed, Purpose::Chains, iteration);
         let moves = self.walkers.advance(self.evaluator, &groups, steps, key)?;
-        if warming.is_some() {
+        if warming {
             self.adapted += 1;
             let inverse: f64 = moves.acceptance.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();
             let harmonic = moves.acceptance.len() as f64 / inverse;
-            self.log_step += (harmonic - ACCEPTED) / (self.adapted as f64).powf(0.4);
+            self.log_step += (harmonic - knob("NATMIX_A", ACCEPTED)) / (self.adapted as f64).powf(0.4);
+        } else {
+            self.progress.kept += 1;
+        }
+        self.stopped |= !(self.watch)(&self.progress, &*self.evaluator);
+        if std::env::var_os("NATMIX_CHAINS").is_some() {
+            let mean = moves.acceptance.iter().sum::<f64>() / moves.acceptance.len() as f64;
+            eprintln!("{iteration} L {steps} step {step:.3} accept {mean:.2} evals {}", self.evaluator.spent().evals);
         }
         Ok(moves)
     }
@@ -195,25 +248,58 @@ impl Run<'_> {
     fn keep(mut self) -> Result<ChainDraws, Error> {
         let mut most_rounds = MOST_ROUNDS;
         loop {
-            let (mut draws, mut log_p, mut energy) = (Vec::new(), Vec::new(), Vec::new());
-            let (mut diverged, mut held) = (0, false);
+            let (mut draws, mut log_p, mut energy, mut diverged) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let (mut held, mut left_out) = (false, false);
+            self.progress.kept = 0;
             for round in 1.. {
                 for _ in 0..ROUND {
-                    let moves = self.iterate(TRAJECTORY, None)?;
-                    diverged += moves.acceptance.iter().filter(|a| **a <= DIVERGED).count();
+                    let moves = self.iterate(knob("NATMIX_T", TRAJECTORY), false)?;
+                    // A trajectory that cannot be evaluated at its end has diverged, too.
+                    diverged.extend(moves.gain.iter().map(|gain| gain.is_nan() || *gain < -DIVERGED));
                     energy.extend_from_slice(&moves.energy);
                     draws.extend_from_slice(&self.walkers.z);
                     log_p.extend_from_slice(&self.walkers.log_p);
                 }
-                let exhausted = self.evaluator.spent().evals >= self.limit;
+                let exhausted = self.is_over();
                 if round < FEWEST_ROUNDS && !exhausted {
                     continue;
                 }
-                let certificate = self.certify(&draws, diverged as f64 / log_p.len() as f64);
+                let mut certificate = self.certify(&draws, &diverged);
+                if !certificate.reasons.is_empty() && !left_out {
+                    // Slow parameters may still have been on their way.
+                    let first = log_p.len() / CHAINS / 3 * CHAINS;
+                    let later = self.certify(&draws[first * self.walkers.d..], &diverged[first..]);
+                    if later.risk() < certificate.risk() {
+                        draws.drain(..first * self.walkers.d);
+                        log_p.drain(..first);
+                        energy.drain(..first);
+                        diverged.drain(..first);
+                        (certificate, left_out) = (later, true);
+                    }
+                }
+                self.progress.r_hat = certificate.r_hat();
                 let holds = certificate.reasons.is_empty();
+                if std::env::var_os("NATMIX_CHAINS").is_some() {
+                    eprintln!(
+                        "round {round} evals {} r_hat {:.4} ess {:.0} {:?}",
+                        self.evaluator.spent().evals,
+                        self.progress.r_hat,
+                        certificate.least_ess(),
+                        certificate.reasons
+                    );
+                }
                 if holds && held || exhausted {
                     let (chains, per_start, exhausted) = (CHAINS, PER_START, !holds);
-                    return Ok(ChainDraws { draws, log_p, energy, chains, per_start, certificate, exhausted });
+                    return Ok(ChainDraws {
+                        draws,
+                        log_p,
+                        energy,
+                        diverged,
+                        chains,
+                        per_start,
+                        certificate,
+                        exhausted,
+                    });
                 }
                 held = holds;
                 if round >= most_rounds && !held {
@@ -224,13 +310,14 @@ impl Run<'_> {
             let later = draws.len() / self.walkers.d / 2 * self.walkers.d;
             self.adapt(&draws[later..]);
             for _ in 0..SETTLING {
-                self.iterate(TRAJECTORY, Some(1.0))?;
+                self.iterate(knob("NATMIX_T", TRAJECTORY), true)?;
             }
             most_rounds *= 2;
         }
     }
 
-    fn certify(&self, draws: &[f64], diverged: f64) -> Certificate {
+    fn certify(&self, draws: &[f64], diverged: &[bool]) -> Certificate {
+        let diverged = diverged.iter().filter(|diverged| **diverged).count() as f64 / diverged.len() as f64;
         let (d, target) = (self.walkers.d, self.target);
         let names = target.parameter_names();
         let mut parameters = vec![0.0; draws.len() / d * names.len()];
@@ -240,4 +327,8 @@ impl Run<'_> {
         let column = |j: usize| parameters.iter().skip(j).step_by(names.len()).copied().collect();
         certify(&names, (CHAINS, PER_START), &column, diverged)
     }
+}
+
+fn knob(name: &str, default: f64) -> f64 {
+    std::env::var(name).ok().and_then(|x| x.parse().ok()).unwrap_or(default)
 }

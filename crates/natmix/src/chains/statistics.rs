@@ -101,6 +101,15 @@ pub(crate) fn normal_scores(values: &[f64]) -> Vec<f64> {
     scores
 }
 
+/// Probability beyond `z` of the standard normal distribution, for `z` of at least zero (Abramowitz and Stegun 26.2.17, error
+/// below 1e-7).
+pub(crate) fn normal_tail(z: f64) -> f64 {
+    const B: [f64; 5] = [1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530];
+    let t = 1.0 / (1.0 + 0.2316419 * z);
+    let density = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+    density * t * B.iter().fold(0.0, |sum, b| sum * t + b)
+}
+
 /// Quantile of the standard normal distribution (Acklam's rational approximation, relative error below 1.2e-9).
 fn normal_quantile(p: f64) -> f64 {
     const A: [f64; 6] = [

@@ -20,8 +20,9 @@ pub(crate) struct Group<'a> {
 pub(crate) struct Moves {
     /// Probabilities with which they were accepted.
     pub acceptance: Vec<f64>,
-    /// Energies at which they started.
+    /// Energies at which they started, and what they lost of it by the error of the steps.
     pub energy: Vec<f64>,
+    pub gain: Vec<f64>,
 }
 
 /// Chains at their present points.
@@ -91,11 +92,12 @@ impl Walkers {
         for group in groups {
             group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
         }
-        let mut acceptance = vec![0.0; count];
+        let (mut acceptance, mut gain) = (vec![0.0; count], vec![0.0; count]);
         for i in 0..count {
             let own = i * d..(i + 1) * d;
             let end: f64 = momenta[own.clone()].iter().zip(&velocities[own.clone()]).map(|(p, v)| 0.5 * p * v).sum();
             let change = log_p[i] - self.log_p[i] - end + kinetic[i];
+            gain[i] = change;
             // A point that cannot be evaluated is never accepted.
             acceptance[i] = if change.is_nan() { 0.0 } else { change.exp().min(1.0) };
             if accept[i] < acceptance[i] {
@@ -104,7 +106,7 @@ impl Walkers {
                 self.log_p[i] = log_p[i];
             }
         }
-        Ok(Moves { acceptance, energy })
+        Ok(Moves { acceptance, energy, gain })
     }
 }
 

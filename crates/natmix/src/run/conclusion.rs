@@ -7,14 +7,12 @@ use super::time_left::TimeLeft;
 use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::run::{self, ChainDraws};
-use crate::chains::start::best_start;
 use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
 use crate::family::Mixture;
 use crate::strategy::automatic::{DEFAULT_EVALS, SearchSummary};
-use crate::strategy::start::spread_out;
-use crate::strategy::{Outcome, Tools, kind_of};
+use crate::strategy::{Outcome, kind_of};
 use crate::target::Target;
 use crate::target::coordinate_names;
 use crate::workspace::ScratchPool;
@@ -145,24 +143,22 @@ impl FinishedRun<'_> {
     ) -> Result<Measured, Error> {
         let Self { target, config, mixture, converged, start_sd, several_modes } = *self;
         let budget = kind_of(config).budget();
-        let plan = Plan::after_run(config.diagnostic_draws, config.seed, evals, budget);
+        // Chains take far longer than what a limit of time leaves, and stay in the mode in which they start.
+        let chains_follow = match config.finish {
+            Finish::Auto => target.has_gradient() && !time.is_limited() && !several_modes,
+            Finish::Always => target.has_gradient(),
+            Finish::Never => false,
+        };
+        let plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
         let (mut unjudged, weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
         let holds = converged && unjudged.diagnostics.level.holds();
         let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd };
         let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
         let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
-        let wanted = match config.finish {
-            // They take far longer than what a limit of time leaves.
-            Finish::Auto => {
-                let needed = !unjudged.diagnostics.level.holds() && faults.is_empty();
-                needed && !time.is_limited() && !several_modes
-            }
-            Finish::Always => true,
-            Finish::Never => false,
-        };
+        let needed = !unjudged.diagnostics.level.holds() && faults.is_empty() || config.finish == Finish::Always;
         let before_chains = evaluator.spent().evals;
-        let chains = match wanted && target.has_gradient() {
-            true => Some(self.run_chains(evaluator, scratch, budget)?),
+        let chains = match needed && chains_follow {
+            true => Some(self.run_chains(evaluator, budget)?),
             false => None,
         };
         let chain_evals = evaluator.spent().evals - before_chains;
@@ -178,19 +174,9 @@ impl FinishedRun<'_> {
         Ok(Measured { diagnostics, weighted, chains, chain_evals })
     }
 
-    fn run_chains(
-        &self,
-        evaluator: &mut dyn Evaluator,
-        scratch: &ScratchPool,
-        budget: Option<u64>,
-    ) -> Result<ChainDraws, Error> {
-        let (config, seed) = (self.config, self.config.seed);
-        let (centre, sd) = spread_out(config, self.mixture.dim())?;
-        let start = {
-            let mut tools = Tools { evaluator: &mut *evaluator, scratch, iteration: 0, go_on: &mut |_| true };
-            best_start(&mut tools, (&centre, &sd), self.mixture, (seed, run::GROUPS))?
-        };
+    fn run_chains(&self, evaluator: &mut dyn Evaluator, budget: Option<u64>) -> Result<ChainDraws, Error> {
         let most = CHAIN_TIMES * budget.unwrap_or(DEFAULT_EVALS);
-        run::run(self.target, evaluator, &start, seed, most)
+        let plan = run::Plan { target: self.target, mixture: self.mixture, seed: self.config.seed, most };
+        run::run(&plan, evaluator, &mut |_, _| true)
     }
 }

@@ -14,10 +14,11 @@
 //! hundreds of points and few steps on every target that we tried, because the regression is exact for what is quadratic
 //! and the bounds average over the noise of the rest.
 
-pub(crate) mod ascent;
+mod along;
+mod ascent;
 pub(crate) mod evaluate;
 mod grow;
-pub(crate) mod laplace;
+mod laplace;
 mod missed;
 mod moments;
 mod search;
@@ -184,22 +185,37 @@ impl AutomaticStrategy {
         let (config, tuning) = (&self.config, &self.settings.tuning);
         let (centre, sd) = spread_out(config, tools.evaluator.dim())?;
         let budget = budget(config);
-        let limit = (tuning.search_share * budget.unwrap_or(DEFAULT_EVALS) as f64) as u64;
+        let large = centre.len() >= tuning.one_gaussian_dim;
+        let share = match large {
+            true => tuning.search_share * (tuning.one_gaussian_dim as f64 / centre.len() as f64).powi(2),
+            false => tuning.search_share,
+        };
+        let share = share.max(tuning.search_min_share);
+        let limit = (share * budget.unwrap_or(DEFAULT_EVALS) as f64) as u64;
         let most_evals = budget.unwrap_or(u64::MAX);
         let mut evaluator =
             LimitedEvaluator { limit, most_evals, ..LimitedEvaluator::new(tools, &mut self.work.batch) };
         let most = most_components(config, &self.settings);
         let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
-        let search = Search::run(&mut evaluator, from, config.covariance, tuning)?;
+        let mut search = Search::run(&mut evaluator, from, config.covariance, tuning)?;
+        let best_place = search.best_place.take();
+        let summary = search.summary();
         let mut modes: Vec<&FoundMode> = search.modes.iter().collect();
         modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
         let heaviest = modes.first().map_or(0.0, |mode| mode.log_mass());
         modes.retain(|mode| mode.log_mass() - heaviest > tuning.search_min_log_mass);
+        if large {
+            modes.truncate(summary.heavy_modes as usize);
+        }
         modes.truncate(most.max(1).max(tuning.max_components.min(modes.len())));
         let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
         let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
-        let summary = search.summary();
-        if !(summary.log_concave || search.is_gaussian(tuning)) || components.is_empty() {
+        if let (Some(best), true) = (best_place, components.len() < 2) {
+            let about = (&sd[..], config.covariance, config.seed);
+            if let Some(best) = along::best_gaussian(&mut evaluator, best, &components, about, tuning)? {
+                (components, masses) = (vec![best], vec![1.0]);
+            }
+        } else if !(summary.log_concave || search.is_gaussian(tuning)) || components.is_empty() {
             // The start distribution as well, in case the modes are narrow peaks far from most of the mass.
             components.push(start_component(config, centre.len())?);
             masses.push(tuning.start_weight * masses.iter().sum::<f64>().max(1.0));
@@ -234,6 +250,25 @@ impl AutomaticStrategy {
             state.phase.previous_points.clear();
         }
         Ok((elbo, se))
+    }
+
+    /// Returns to the best Gaussian met where the present one is far worse, with smaller steps: in many dimensions, a few
+    /// points in the tails of a density that falls like the exponential of an exponential can mislead the regression.
+    fn retreats(&mut self, elbo: f64) -> bool {
+        let (state, tuning) = (&mut self.state, &self.settings.tuning);
+        let alone = state.mixture.len() == 1 && state.mixture.dim() >= tuning.one_gaussian_dim;
+        let Some(best) = state.record.best.as_ref().filter(|best| alone && best.mixture.len() == 1) else {
+            return false;
+        };
+        if elbo >= best.elbo - tuning.retreat_nats - tuning.retreat_errors * best.se {
+            return false;
+        }
+        state.mixture.copy_from(&best.mixture);
+        state.phase.previous_points.clear();
+        let memory = &mut state.step_memory[0];
+        memory.bound = (memory.bound * tuning.retreat_shrink).max(trust_region::LEAST);
+        memory.objective = f64::NAN;
+        true
     }
 
     /// Moves every component and the weights; plans the next draws.
@@ -311,6 +346,9 @@ impl Strategy for AutomaticStrategy {
             return Ok(Progress::Prepared);
         }
         let (elbo, se) = self.estimate(tools)?;
+        if self.retreats(elbo) {
+            return Ok(Progress::Iterated { elbo, se });
+        }
         self.update(tools.iteration, tools.scratch);
         let done = tools.iteration + 1;
         if done > self.settings.tuning.stage_first_min && self.state.mixture.len() > fixed_components(&self.settings) {

@@ -181,6 +181,7 @@ pub fn with_chains() -> Sample {
         log_p: normals(),
         energy: normals(),
         energy_change: normals(),
+        diverged: vec![false; n],
     });
     for (parameter, r_hat) in sample.report.parameters.iter_mut().zip([1.004, 1.001, 1.023, 1.002]) {
         (parameter.r_hat, parameter.ess) = (Some(r_hat), Some(1234.5));

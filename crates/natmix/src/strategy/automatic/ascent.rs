@@ -9,6 +9,7 @@ use super::search::leads_to;
 use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::Gaussian;
+use std::sync::Arc;
 
 /// Share of the expected gain that a step must bring (Armijo's condition).
 const ARMIJO: f64 = 1e-4;
@@ -18,6 +19,8 @@ const MIN_STEP: f64 = 1e-12;
 const MEMORY: usize = 12;
 /// Rounds after which a climb is given up: a long ridge is not worth the budget.
 const MAX_ROUNDS: usize = 250;
+/// The same where the best place along it is sought, which need not be its summit.
+const MAX_PATH_ROUNDS: usize = 100;
 /// Dimension up to which the diagonal of the inverse curvature is computed coordinate by coordinate, at a cost that grows with
 /// the square.
 const MAX_ONE_BY_ONE: usize = 512;
@@ -54,10 +57,15 @@ impl PathPoint {
     pub fn apply_inverse_curvature(&self, x: &mut [f64], scale: &[f64]) {
         apply(&self.pairs, x, scale);
     }
+
+    /// The diagonal of that inverse curvature.
+    pub fn variances(&self, scale: &[f64]) -> Vec<f64> {
+        inverse_diagonal(&self.pairs, scale)
+    }
 }
 
-/// A step and the decrease of the gradient along it, with `1 / (step . decrease)`.
-type CurvaturePair = (Vec<f64>, Vec<f64>, f64);
+/// A step and the decrease of the gradient along it, with `1 / (step . decrease)`. Points of a climb share them.
+type CurvaturePair = Arc<(Vec<f64>, Vec<f64>, f64)>;
 
 /// How a climb ended.
 #[derive(Clone, Copy, PartialEq)]
@@ -143,7 +151,7 @@ impl Climb {
             if self.pairs.len() == MEMORY {
                 self.pairs.remove(0);
             }
-            self.pairs.push((moved, fall, curvature.recip()));
+            self.pairs.push(Arc::new((moved, fall, curvature.recip())));
         } else {
             // `log p` is convex along the step, so the pairs do not describe this region: steepest ascent, with longer steps.
             self.pairs.clear();
@@ -180,16 +188,19 @@ impl Climb {
 /// `x <- H x` with the inverse curvature `H` that the pairs imply (two-loop recursion).
 fn apply(pairs: &[CurvaturePair], x: &mut [f64], scale: &[f64]) {
     let mut alphas = vec![0.0; pairs.len()];
-    for ((moved, fall, inverse), alpha) in pairs.iter().zip(&mut alphas).rev() {
+    for (pair, alpha) in pairs.iter().zip(&mut alphas).rev() {
+        let (moved, fall, inverse) = &**pair;
         *alpha = inverse * dot(moved, x);
         x.iter_mut().zip(fall).for_each(|(x, y)| *x -= *alpha * y);
     }
     // In units of the start's standard deviations, the newest pair sets the size.
-    let size = pairs.last().map_or(1.0, |(_, fall, inverse)| {
+    let size = pairs.last().map_or(1.0, |pair| {
+        let (_, fall, inverse) = &**pair;
         1.0 / (inverse * fall.iter().zip(scale).map(|(y, s)| (y * s).powi(2)).sum::<f64>())
     });
     x.iter_mut().zip(scale).for_each(|(x, s)| *x *= size * s * s);
-    for ((moved, fall, inverse), alpha) in pairs.iter().zip(&alphas) {
+    for (pair, alpha) in pairs.iter().zip(&alphas) {
+        let (moved, fall, inverse) = &**pair;
         let beta = inverse * dot(fall, x);
         x.iter_mut().zip(moved).for_each(|(x, s)| *x += (alpha - beta) * s);
     }
@@ -199,7 +210,8 @@ fn apply(pairs: &[CurvaturePair], x: &mut [f64], scale: &[f64]) {
 /// plus multiples of the pairs.
 fn inverse_diagonal(pairs: &[CurvaturePair], scale: &[f64]) -> Vec<f64> {
     let m = pairs.len();
-    let size = pairs.last().map_or(1.0, |(_, fall, inverse)| {
+    let size = pairs.last().map_or(1.0, |pair| {
+        let (_, fall, inverse) = &**pair;
         1.0 / (inverse * fall.iter().zip(scale).map(|(y, s)| (y * s).powi(2)).sum::<f64>())
     });
     let weighted =
@@ -226,36 +238,15 @@ fn inverse_diagonal(pairs: &[CurvaturePair], scale: &[f64]) -> Vec<f64> {
 }
 
 /// Climbs from each of `starts` (one after the other). `scale` holds the standard deviation of the start in each
-/// coordinate. Ends early, with all climbs where they are, when `evaluator` may not spend more.
+/// coordinate. Ends early, with all climbs where they are, when `evaluator` may not spend more. Where `paths` are wanted, the
+/// points of each climb are kept.
 pub(crate) fn climb(
     evaluator: &mut LimitedEvaluator<'_>,
     starts: &[f64],
     scale: &[f64],
     known: &[Gaussian],
-    tuning: &Tuning,
-) -> Result<Vec<Summit>, Error> {
-    climb_for(evaluator, starts, scale, known, tuning, MAX_ROUNDS, false)
-}
-
-/// Climbs without known modes for at most `rounds`, and returns the paths, too.
-pub(crate) fn climb_with_paths(
-    evaluator: &mut LimitedEvaluator<'_>,
-    starts: &[f64],
-    scale: &[f64],
-    rounds: usize,
-    tuning: &Tuning,
-) -> Result<Vec<Summit>, Error> {
-    climb_for(evaluator, starts, scale, &[], tuning, rounds, true)
-}
-
-fn climb_for(
-    evaluator: &mut LimitedEvaluator<'_>,
-    starts: &[f64],
-    scale: &[f64],
-    known: &[Gaussian],
-    tuning: &Tuning,
-    rounds: usize,
     paths: bool,
+    tuning: &Tuning,
 ) -> Result<Vec<Summit>, Error> {
     let d = scale.len();
     let n = starts.len() / d;
@@ -284,7 +275,7 @@ fn climb_for(
         })
         .collect();
     let mut trials = Vec::with_capacity(n * d);
-    for _ in 0..rounds {
+    for _ in 0..if paths { MAX_PATH_ROUNDS } else { MAX_ROUNDS } {
         trials.clear();
         for climb in climbs.iter().filter(|climb| climb.end.is_none()) {
             trials.extend(climb.z.iter().zip(&climb.direction).map(|(z, x)| z + climb.step * x));

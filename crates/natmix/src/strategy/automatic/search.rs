@@ -5,6 +5,7 @@
 //! been met only once (Good and Turing) estimates the chance that the next start finds a new mode: a share of starts, not of
 //! posterior mass.
 
+use super::along::{BestPlace, best_place};
 use super::ascent::{Summit, climb};
 use super::evaluate::LimitedEvaluator;
 use super::laplace::laplace;
@@ -18,6 +19,8 @@ use serde::{Deserialize, Serialize};
 const HEAVY_SHARE: f64 = 0.01;
 /// Known modes with which climbs are compared on their way: those met most often save most evaluations, and each costs time.
 const MAX_KNOWN: usize = 32;
+/// Dimension up to which the paths of climbs are kept: beyond, they take too much memory.
+const MOST_PATH_DIM: usize = 2_000;
 /// Squared distance, in a mode's own metric, beyond which a climb is not compared with the mode: its curvature says nothing
 /// about a place so far away.
 const FAR_DISTANCE: f64 = 1e4;
@@ -106,6 +109,9 @@ pub(crate) struct Search {
     /// Climbs that joined a mode, and those of them at which its parabola predicts `log p`.
     joined: u64,
     predicted: u64,
+    /// Whether Gaussians along climbs are compared, and the best so far.
+    along: bool,
+    pub best_place: Option<BestPlace>,
     /// Starts without a finite value, and those whose climb did not end.
     failed: u64,
     unfinished: u64,
@@ -121,7 +127,9 @@ impl Search {
         kind: CovarianceKind,
         tuning: &Tuning,
     ) -> Result<Self, Error> {
-        let mut search = Self { log_concave: evaluator.is_log_concave(), ..Self::default() };
+        let (log_concave, d) = (evaluator.is_log_concave(), from.centre.len());
+        let along = !log_concave && (tuning.one_gaussian_dim..=MOST_PATH_DIM).contains(&d);
+        let mut search = Self { log_concave, along, ..Self::default() };
         let mut batch = if search.log_concave { 1 } else { tuning.search_first_starts };
         while evaluator.may_spend(4 * batch) {
             let before = evaluator.evals();
@@ -145,7 +153,8 @@ impl Search {
     /// Whether there is no point in more starts.
     fn is_over(&self, tuning: &Tuning) -> bool {
         let starts = self.starts as usize;
-        let judged = starts >= tuning.search_first_starts + second_batch(tuning);
+        let first = if self.along { 0 } else { second_batch(tuning) };
+        let judged = starts >= tuning.search_first_starts + first;
         // Most climbs did not end: what they would find is unknown, and they use up the budget.
         let endless = judged && 2 * self.unfinished > self.starts;
         let enough = starts >= tuning.search_max_starts || self.modes.len() >= 2 * tuning.max_components;
@@ -175,9 +184,15 @@ impl Search {
         order.sort_by_key(|&mode| std::cmp::Reverse(self.modes[mode].hits.iter().sum::<u64>()));
         order.truncate(MAX_KNOWN);
         let known: Vec<Gaussian> = order.iter().map(|&mode| self.modes[mode].gaussian.clone()).collect();
-        let summits = climb(evaluator, &starts, from.sd, &known, tuning)?;
+        let paths = self.along && (self.starts as usize) < tuning.search_first_starts + second_batch(tuning);
+        let summits = climb(evaluator, &starts, from.sd, &known, paths, tuning)?;
         self.failed += (count - summits.len()) as u64;
         for (number, mut summit) in (self.starts..).zip(summits) {
+            if let Some(place) = best_place(evaluator, &summit, (from.sd, kind, from.seed))?
+                && self.best_place.as_ref().is_none_or(|best| place.elbo > best.elbo)
+            {
+                self.best_place = Some(place);
+            }
             summit.joins = summit.joins.map(|known| order[known]);
             self.add(evaluator, summit, number, (from.sd, kind), tuning)?;
         }
@@ -195,6 +210,10 @@ impl Search {
     ) -> Result<(), Error> {
         let half = (number % 2) as usize;
         self.unfinished += u64::from(!summit.finished);
+        if self.along && !summit.finished {
+            // Neither a mode nor worth a component.
+            return Ok(());
+        }
         if let Some(mode) = summit.joins {
             self.joined += 1;
             let predicted = self.modes[mode].predicts(&summit.z, summit.log_p, tuning.climb_tolerance);

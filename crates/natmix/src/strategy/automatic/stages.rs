@@ -2,6 +2,7 @@
 
 use super::evaluate::LimitedEvaluator;
 use super::{AutomaticStrategy, budget, fixed_components, grow, most_components};
+use crate::config::{Finish, Goal};
 use crate::error::Error;
 use crate::run::history::History;
 use crate::strategy::Tools;
@@ -32,7 +33,15 @@ impl AutomaticStrategy {
         // Which components to delete for a fixed number must be seen from weights that have converged.
         let cut = fixed > 0 && self.weight_beyond(fixed) > tuning.growth_min_misfit * tolerance;
         let enough = age >= tuning.stage_first_min && history.stopped_rising(tolerance) && !cut;
-        let over = first && (age >= tuning.stage_first_max || enough);
+        let large = fixed == 0 && self.state.mixture.dim() >= tuning.one_gaussian_dim;
+        // Noise must not pass for convergence where another stage does not follow.
+        let quiet = !large || history.recent().is_some_and(|(_, se)| se <= tuning.one_gaussian_noise);
+        let over = first && (age >= tuning.stage_first_max && !large || enough && quiet);
+        if large && (converged || over) && self.is_finished_by_chains() {
+            // Chains are cheaper than components in so many dimensions; what they need is a metric.
+            self.settle(1, true);
+            return Ok(());
+        }
         let spent = budget.is_some_and(|most| evals + settling_evals * settling_factor as u64 > most);
         if converged || over || cut && spent {
             if count > fixed {
@@ -63,6 +72,11 @@ impl AutomaticStrategy {
             self.settle(settling_factor, nearly);
         }
         Ok(())
+    }
+
+    /// Whether chains take over where the mixture does not hold.
+    fn is_finished_by_chains(&self) -> bool {
+        self.config.goal == Goal::Answer && self.config.finish != Finish::Never && self.config.diagnostic_draws > 0
     }
 
     /// The weight of all components but the `most` heaviest.

@@ -42,6 +42,8 @@ tuning! {
 
     /// Share of the evaluations that the search for modes may spend: the larger part is needed to shape the components.
     search_share: f64 = 0.3,
+    /// Smallest share of the search, in many dimensions.
+    search_min_share: f64 = 0.01,
     /// Most starts: a mode to which 0.8% of starts lead is then found with 99% probability.
     search_max_starts: usize = 600,
     /// Starts of the first batch: enough to see whether all of them lead to one mode. The second has three times as many,
@@ -53,6 +55,20 @@ tuning! {
     /// Log of the smallest mass of a mode, relative to the heaviest by Laplace's estimate, that gets a component: below it
     /// the estimate would have to be wrong by many orders of magnitude.
     search_min_log_mass: f64 = -30.0,
+
+    /// Dimension from which on a fit begins with one Gaussian, the best along the climbs, and splits it only once it has
+    /// converged: many components would share too few points. From there the share of the search falls with the square of the
+    /// dimension, since chains need what is left.
+    one_gaussian_dim: usize = 41,
+    /// Error of the ELBO, in nats, below which such a Gaussian can be seen to have converged.
+    one_gaussian_noise: f64 = 1.0,
+    /// How far the ELBO of such a Gaussian must fall below the best before the run returns to that one: in nats, and in
+    /// standard errors.
+    retreat_nats: f64 = 10.0,
+    /// The latter.
+    retreat_errors: f64 = 4.0,
+    /// Factor on the bound of its steps afterwards.
+    retreat_shrink: f64 = 0.25,
 
     /// Expected gain in nats below which a climb has arrived: the mixture takes over from there. A parabola that errs by less,
     /// as a share of the drop from the mode too, counts as exact.

@@ -16,7 +16,7 @@ fn climb_from(
         log_p(z, grad.unwrap_or(&mut unused))
     });
     with_evaluator(&target.unwrap(), most_evals, |evaluator| {
-        let summits = climb(evaluator, start, &vec![1.0; d], known, tuning).unwrap();
+        let summits = climb(evaluator, start, &vec![1.0; d], known, false, tuning).unwrap();
         (summits.into_iter().next(), evaluator.evals())
     })
 }
