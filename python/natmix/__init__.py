@@ -13,7 +13,7 @@ Give it a log density and get the posterior as a mixture of Gaussians, with the 
 from typing import TYPE_CHECKING, Any
 
 from . import models
-from ._fit import fit
+from ._fit import finish, fit
 from ._natmix import __version__
 from ._posterior import NatmixWarning, Posterior, load
 from ._summary import Summary
@@ -31,6 +31,7 @@ __all__ = [
     "Target",
     "Variable",
     "__version__",
+    "finish",
     "fit",
     "from_callable",
     "from_jax",

@@ -16,22 +16,34 @@ if TYPE_CHECKING:
 def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: bool) -> Any:
     """See :meth:`natmix.Posterior.to_arviz`."""
     kept = post._record.draws
+    chains = post._record.chains if n is None and seed is None else None
     n = len(kept) if n is None else n
     seed = post.seed if seed is None else seed
-    z = post._record.sample(n, seed)
+    z = post._record.sample(n, seed) if chains is None else chains["z"]
     # The draws kept with the posterior are the same: the target is not needed.
-    same = kept.shape == (n, len(post.parameter_names)) and seed == post.seed
+    same = kept.shape == (n, len(post.parameter_names)) and (chains is not None or seed == post.seed and post.level != "chains")
     flat = kept if same else post._own_scale(z)
+    # The chains from one start follow one another: by themselves they would be too short for ArviZ's R-hat.
+    starts = 1 if chains is None else chains["count"] // chains["per_start"]
+
+    def fold(x: np.ndarray) -> np.ndarray:
+        return x.reshape(starts, len(x) // starts, *x.shape[1:])
+
     names = array_names(post._by_variable(flat))
-    values = {names[name]: x[None] for name, x in post._by_variable(flat).items()}
-    stats = {"log_q": post.log_density(z)[None], "component": np.array(post._mixture.components_of(z))[None]}
+    values = {names[name]: fold(x) for name, x in post._by_variable(flat).items()}
+    stats = {"log_q": fold(post.log_density(z)), "component": fold(np.array(post._mixture.components_of(z)))}
+    if chains is not None:
+        walker, at = np.divmod(np.arange(n), n // chains["count"])
+        about = {"walker": walker, "iteration": at * chains["every"]}
+        stats |= {name: fold(x) for name, x in about.items()}
+        stats |= {name: fold(chains[name]) for name in ("lp", "energy", "energy_change", "diverging")}
     likelihood: dict[str, np.ndarray] = {}
     target = post._target
     if target is not None:
-        stats["log_p"] = target.native.values(z)[None]
+        stats["log_p"] = fold(target.native.values(z) if chains is None else chains["lp"])
         if log_likelihood:
             found = target.log_likelihood(z) if target.log_likelihood else row_log_likelihood_of(post, z)
-            likelihood = {name: x[None] for name, x in (found or {}).items()}
+            likelihood = {name: fold(x) for name, x in (found or {}).items()}
     known = (*post.variables, *(target.observed if target is not None else ()))
     dims = {names.get(v.name, v.name): list(v.dims) for v in known if v.dims}
     groups = {"posterior": values, "sample_stats": stats}

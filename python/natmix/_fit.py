@@ -85,6 +85,12 @@ def fit(
         Step size of the weights, and the KL bound of a step.
     minibatch : int, optional
         Rows per minibatch, for models with data.
+    goal : {"answer", "elbo"}, optional
+        What the automatic method is for: ``"answer"``, the default, stops as soon as the draws of the mixture hold; ``"elbo"``
+        goes on until the ELBO has converged or the budget is spent.
+    finish : {"auto", "never", "always"}, optional
+        When Hamiltonian chains finish the fit: ``"auto"``, the default, where neither the mixture nor its weighted draws hold.
+        The chains start from the mixture; their evaluations come on top of ``max_evals``. See also :func:`natmix.finish`.
     tolerance : float, optional
         Nats of expected gain below which the fit stops; 0.01 by default.
     max_evals, max_seconds : optional
@@ -125,16 +131,73 @@ def fit(
         raise TypeError(f"natmix.fit has no setting {name!r}")
     place = pair(init) or target.init
     if place is not None:
-        given |= {"init_mean": _numbers("mean", place[0], target.dim), "init_sd": _numbers("sd", place[1], target.dim)}
+        given |= _start(place, target.dim)
     begin = None if start is None else start._record.mixture
     with Progress.wanted(progress, given.get("max_evals")) as show:
         run = _natmix.fit(target.native, given, begin, show)
-    post = Posterior._of(run, target)
+    return _judged(Posterior._of(run, target))
+
+
+def finish(
+    post: Posterior, target: Target | None = None, *, progress: bool | None = None, seed: int | None = None, threads: int = 0
+) -> Posterior:
+    """Let Hamiltonian chains finish a posterior: exact draws from a mixture that need not be.
+
+    The chains start from the mixture of ``post`` and run until they agree (R-hat below 1.01) and have enough effective draws;
+    the mixture itself stays as it is. :func:`natmix.fit` does this by itself where neither the mixture nor its weighted draws
+    hold, unless it is called with ``finish="never"``.
+
+    Parameters
+    ----------
+    post : Posterior
+        Whose mixture to start from.
+    target : Target, optional
+        The target of the fit, for a posterior that was loaded or unpickled without it.
+    progress : bool, optional
+        Whether to show progress; by default in terminals and notebooks.
+    seed : int, optional
+        By default that of the fit.
+    threads : int, optional
+        Number of threads; 0, the default, is one per core.
+
+    Returns
+    -------
+    Posterior
+        At level ``"chains"`` if they agree. Its ``evals`` include those of ``post``.
+
+    Examples
+    --------
+    >>> def heavy(z):  # Student t with 3 degrees of freedom
+    ...     return -2 * np.log1p(z**2 / 3).sum(axis=1), -4 * z / (3 + z**2)
+    >>> post = fit(heavy, dim=2, components=1, finish="never", max_evals=2000)
+    >>> better = finish(post)
+    >>> better.level, better.to_arviz().posterior.sizes["chain"] > 1
+    ('chains', True)
+    """
+    if not isinstance(post, Posterior):
+        raise TypeError(f"natmix.finish needs a natmix.Posterior, not {type(post).__name__}")
+    if target is not None:
+        post = post.with_target(target)
+    target = post._needed("chains")
+    given: dict[str, Any] = {"seed": post.seed if seed is None else seed, "threads": threads, "check": False}
+    if target.init is not None:
+        given |= _start(target.init, target.dim)
+    with Progress.wanted(progress, None) as show:
+        run = _natmix.fit(target.native, given, post._record.mixture, show, post.evals)
+    return _judged(Posterior._of(run, target))
+
+
+def _judged(post: Posterior) -> Posterior:
+    """The posterior, after a warning if it should not be relied on."""
     if post.stop_reason == "cancelled":
-        warnings.warn(f"interrupted after {post.iterations} iterations: this is what was reached", NatmixWarning, 2)
+        warnings.warn(f"interrupted after {post.iterations} iterations: this is what was reached", NatmixWarning, 3)
     elif post.trusted is False:
-        warnings.warn("do not rely on this fit as it stands: " + "; ".join(post.reasons), NatmixWarning, 2)
+        warnings.warn("do not rely on this fit as it stands: " + "; ".join(post.reasons), NatmixWarning, 3)
     return post
+
+
+def _start(place: Init, dim: int) -> dict[str, Any]:
+    return {"init_mean": _numbers("mean", place[0], dim), "init_sd": _numbers("sd", place[1], dim)}
 
 
 def _numbers(what: str, value: Any, dim: int) -> list[float]:

@@ -92,12 +92,18 @@ class Posterior:
 
     @property
     def level(self) -> str | None:
-        """Which draws are the answer: ``mixture``, ``weighted`` or ``none`` (no draws that can be relied on).
+        """Which draws are the answer: ``mixture``, ``weighted``, ``chains`` or ``none`` (no draws that can be relied on).
 
         None for networks, whose weights are not judged one by one.
         """
         answer = self._report.get("answer")
         return None if answer is None else answer["level"]
+
+    @property
+    def r_hat(self) -> dict[str, float] | None:
+        """R-hat of each parameter: how far the chains are from agreeing; None if they did not deliver the draws."""
+        known = {p["name"]: _number(p["r_hat"]) for p in self._report["parameters"] if "r_hat" in p}
+        return known or None
 
     @property
     def verdict(self) -> str:
@@ -126,8 +132,8 @@ class Posterior:
 
     @property
     def evals(self) -> int:
-        """Points at which the target was evaluated while fitting."""
-        return self._report["evals"]["points"]
+        """Points at which the target was evaluated: by the fit, its diagnostics and its chains together."""
+        return sum(self._report["evals"].values())
 
     @property
     def seconds(self) -> float:
@@ -266,6 +272,8 @@ class Posterior:
         >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=1, names=["a"], components=1)
         >>> post.summary().columns
         ('mean', 'sd', 'q05', 'q50', 'q95')
+
+        If chains delivered the draws there are two more columns: ``r_hat`` and ``ess``, the effective draws.
         """
         if resample:
             return Summary.of_draws(self.parameter_names, self.sample(len(self._record.draws), resample=True, seed=self.seed))
@@ -352,6 +360,10 @@ class Posterior:
 
         Groups: ``posterior``; ``sample_stats`` with ``log_q``, the ``component`` of each draw and, if the target is available,
         ``log_p``; ``log_likelihood`` if the model has data.
+
+        Draws of chains come as several chains, unless ``n`` or ``seed`` is given: one for each start, in which the chains from
+        there follow one another, so that ArviZ's R-hat and effective draws compare the starts. ``sample_stats`` then also has
+        ``lp``, ``energy``, ``diverging``, and which ``walker`` and ``iteration`` each draw is from.
         """
         from ._arviz import to_arviz
 

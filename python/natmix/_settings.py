@@ -29,6 +29,8 @@ class Settings(TypedDict, total=False):
     weight_rate: float
     weight_trust_region: float
     minibatch: int
+    goal: Literal["answer", "elbo"]
+    finish: Literal["auto", "never", "always"]
     tolerance: float
     max_evals: int
     max_seconds: float

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 COLUMNS = ("mean", "sd", "q05", "q50", "q95")
+OF_CHAINS = ("r_hat", "ess")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean, standard deviation and quantiles, one row per parameter.
+    """Mean, standard deviation and quantiles, one row per parameter; R-hat and effective draws if they are from chains.
 
     >>> table = Summary(["a"], {"mean": [1.0], "sd": [0.5], "q05": [0.2], "q50": [1.0], "q95": [1.8]})
     >>> print(table)
@@ -30,8 +31,10 @@ class Summary:
     @classmethod
     def of(cls, parameters: list[dict[str, Any]]) -> Summary:
         """From the parameters of a report."""
-        values = {c: np.array([math.nan if p[c] is None else p[c] for p in parameters]) for c in COLUMNS}
-        return cls([p["name"] for p in parameters], values)
+        known = any("r_hat" in p for p in parameters)
+        columns = (*COLUMNS, *OF_CHAINS) if known else COLUMNS
+        values = {c: np.array([math.nan if p.get(c) is None else p[c] for p in parameters]) for c in columns}
+        return cls([p["name"] for p in parameters], values, columns)
 
     @classmethod
     def of_draws(cls, names: list[str], draws: np.ndarray) -> Summary:

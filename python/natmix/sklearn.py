@@ -91,6 +91,7 @@ class _Bayes(_Estimator):
     fit_intercept: bool = True
     components: int | str = "auto"
     tolerance: float = 0.01
+    finish: str = "auto"
     random_state: Any = 1
     n_jobs: int | None = None
 
@@ -114,7 +115,7 @@ class _Bayes(_Estimator):
             weights=weights,
             **options,
         )
-        self._fit_target(target, components=self.components, tolerance=self.tolerance)
+        self._fit_target(target, components=self.components, tolerance=self.tolerance, finish=self.finish)
 
     def _predict(self, X: Any) -> dict[str, np.ndarray]:
         rows = self._checked_rows(X)
@@ -161,6 +162,8 @@ class BayesClassifier(_Classes, _Bayes):
         Number of Gaussians in the posterior.
     tolerance : float
         Nats of expected gain below which the fit stops.
+    finish : {"auto", "never", "always"}
+        When Hamiltonian chains finish the fit; by default where neither the mixture nor its weighted draws hold.
     random_state : int, RandomState or None
         Seed of the fit; the same seed gives the same result.
     n_jobs : int, optional

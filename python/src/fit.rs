@@ -60,15 +60,16 @@ impl FitWatch for Latest {
 
 /// Fits a mixture to a target. `keywords` are settings by name, in addition to those of the target itself.
 /// `progress(iteration, evals, seconds, elbo, se, components)` is called from time to time; the ELBO is NaN during the
-/// search for modes.
+/// search for modes. With `finish`, the number of evaluations made for the start, chains only finish that.
 #[pyfunction]
-#[pyo3(signature = (target, keywords, start=None, progress=None))]
+#[pyo3(signature = (target, keywords, start=None, progress=None, finish=None))]
 pub fn fit(
     py: Python<'_>,
     target: &Bound<'_, PyTarget>,
     keywords: &Bound<'_, PyDict>,
     start: Option<&Bound<'_, PyMixture>>,
     progress: Option<&Bound<'_, PyAny>>,
+    finish: Option<u64>,
 ) -> PyResult<PyRun> {
     let target = target.get();
     let settings = resolve(target, keywords)?;
@@ -84,7 +85,10 @@ pub fn fit(
         std::thread::scope(|scope| {
             let (done, finished) = mpsc::channel::<()>();
             let worker = scope.spawn(move || {
-                let result = job.run();
+                let result = match finish {
+                    Some(before) => job.finish(before),
+                    None => job.run(),
+                };
                 drop(done);
                 result
             });

@@ -116,7 +116,9 @@ impl PyRecord {
         let report = read_report(report, "the report").map_err(raise)?;
         let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
         let values = slice(&points(draws, "draws", names.len())?)?.to_vec();
-        let draws = Draws { names, values, component };
+        let chains = posterior.answer.as_ref().and_then(|answer| answer.chains.clone());
+        let chains = chains.filter(|chains| chains.fits(component.len()));
+        let draws = Draws { names, values, component, chains };
         let trace = read_rows(trace);
         Ok(natmix_app::FitRecord { posterior, report, trace, draws, formation: None, log_likelihood: None }.into())
     }
@@ -187,7 +189,26 @@ impl PyRecord {
     /// Whether the answer consists of weighted draws, which are stored.
     #[getter]
     fn has_weighted_draws(&self) -> bool {
-        self.kept.posterior.answer.is_some()
+        self.kept.posterior.has_weighted_draws()
+    }
+
+    /// The chains that the draws are from, if they are: how many, how many of them have started at one point, iterations
+    /// from one draw to the next, and arrays with one entry per draw, chain after chain. `z` has the draws in the space
+    /// that was fitted.
+    #[getter]
+    fn chains<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let answer = self.kept.posterior.answer.as_ref();
+        let (Some(answer), Some(chains)) = (answer, &self.kept.draws.chains) else { return Ok(None) };
+        let all = PyDict::new(py);
+        all.set_item("count", chains.count)?;
+        all.set_item("per_start", chains.per_start)?;
+        all.set_item("every", chains.every)?;
+        all.set_item("lp", PyArray1::from_slice(py, &chains.log_p))?;
+        all.set_item("energy", PyArray1::from_slice(py, &chains.energy))?;
+        all.set_item("energy_change", PyArray1::from_slice(py, &chains.energy_change))?;
+        all.set_item("diverging", PyArray1::from_slice(py, &chains.diverged))?;
+        all.set_item("z", rows(py, answer.draws.clone(), answer.dim())?)?;
+        Ok(Some(all))
     }
 
     /// Draws of the answer, in the space that was fitted.
@@ -278,7 +299,7 @@ impl PyRecord {
             let answer = whole.posterior.answer.as_ref();
             let measured = in_pool(py, 0, || {
                 let sample = self.sample.clone().unwrap_or_else(|| DeliveredSample::of(q, answer, seed));
-                Predictive::measure(study, None, q, &sample.equally_weighted_points(seed), seed)
+                Predictive::measure(study, None, q, &sample, seed)
             })?;
             // If another thread was first, it has computed the same.
             let _ = self.rows.set(measured);

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = sorted((REPOSITORY / "docs" / "python").glob("*.md")) + [REPOSITORY / "python" / "README.md", REPOSITORY / "README.md"]
+MORE = ("python/README.md", "README.md", "docs/answer.md", "docs/chains.md")
+PAGES = sorted((REPOSITORY / "docs" / "python").glob("*.md")) + [REPOSITORY / page for page in MORE]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")

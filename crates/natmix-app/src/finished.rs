@@ -13,6 +13,7 @@ use natmix::Fitted;
 use natmix::answer::delivered::DeliveredDraws;
 use natmix::answer::level::Level;
 use natmix::automatic::SearchSummary;
+use natmix::chains::certificate::ChainAccuracy;
 use natmix::chains::run::ChainDraws;
 use natmix::diagnose::Diagnostics;
 use natmix::family::Mixture;
@@ -20,7 +21,8 @@ use natmix::observe::TraceRow;
 use natmix::stop::StopReason;
 use natmix_report::formation::Formation;
 use natmix_report::{
-    ComponentSummary, Draws, Evals, ModelSummary, Parameter, Report, ReportedEstimate, StopSummary, VerdictSummary,
+    ChainsSummary, ComponentSummary, Evals, ModelSummary, Parameter, Report, ReportedEstimate, StopSummary,
+    VerdictSummary,
 };
 use serde_json::{Value, json};
 
@@ -44,13 +46,16 @@ pub struct Finished {
     pub(crate) iterations: u64,
     pub(crate) evals: u64,
     pub(crate) diagnostic_evals: u64,
+    pub(crate) chain_evals: u64,
     pub(crate) seconds: f64,
     pub(crate) stop: StopSummary,
     pub(crate) elbo: ReportedEstimate,
     /// Diagnostics, if the engine made the fit.
     pub(crate) diagnostics: Option<Diagnostics>,
-    /// The draws of the diagnostics, if they are the answer.
+    /// The draws of chains or of the diagnostics, if they are the answer.
     pub(crate) answer: Option<DeliveredDraws>,
+    /// About the chains, if there were any.
+    pub(crate) chains: Option<ChainsSummary>,
     pub(crate) search: Option<SearchSummary>,
     /// How the training loss of a network ended, if it was trained for long enough to judge.
     pub(crate) loss: Option<LossTrend>,
@@ -84,7 +89,15 @@ impl Finished {
         let Some(diagnostics) = fitted.diagnostics else {
             return Err(Error::Invalid("no diagnostics were measured".into()));
         };
-        let by_chains = fitted.chains.filter(|chains| deliver_chains(&diagnostics, chains)).map(|c| c.delivered());
+        let by_chains = fitted.chains.as_ref().filter(|chains| deliver_chains(&diagnostics, chains));
+        let chains = fitted.chains.as_ref().map(|chains| ChainsSummary {
+            count: chains.chains,
+            per_start: chains.per_start,
+            iterations: chains.log_p.len() / chains.chains.max(1),
+            diverged: chains.certificate.diverged,
+            delivered: by_chains.is_some(),
+        });
+        let by_chains = by_chains.map(ChainDraws::delivered);
         let weighted = fitted.weighted.filter(|drawn| deliver_weighted(&diagnostics, drawn.psis.ess));
         let answer = by_chains.or_else(|| weighted.map(|weighted| weighted.delivered()));
         Ok(Self {
@@ -94,11 +107,13 @@ impl Finished {
             iterations: fitted.iterations,
             evals: fitted.evals,
             diagnostic_evals: fitted.diagnostic_evals,
+            chain_evals: fitted.chain_evals,
             seconds: fitted.seconds,
             stop: StopSummary { reason: fitted.stop.reason.name().to_owned(), converged: fitted.stop.converged },
             elbo: ReportedEstimate { mean: diagnostics.elbo.mean, se: diagnostics.elbo.se },
             diagnostics: Some(diagnostics),
             answer,
+            chains,
             search: fitted.search,
             loss: None,
             points: false,
@@ -138,12 +153,17 @@ impl Finished {
         };
         let draws = match own_scale {
             Some((names, values)) if values.len() == names.len() * sample.component.len() => {
-                Draws { names, values, component: sample.component.clone() }
+                sample.with_values(names, values)
             }
             Some(_) => return Err(Error::Invalid("one row of values is needed per delivered draw".into())),
             None => sample.on_scale_of(target),
         };
-        let parameters = summary::parameters(&draws, sample.weights.as_deref());
+        let mut parameters = summary::parameters(&draws, sample.weights.as_deref());
+        let certificate = self.diagnostics.as_ref().and_then(|diagnostics| diagnostics.chains.as_ref());
+        let mixing = summary::mixing(&draws, certificate);
+        for (parameter, known) in parameters.iter_mut().zip(&mixing) {
+            (parameter.r_hat, parameter.ess) = (Some(known.r_hat), Some(known.ess));
+        }
         let draws = sample.equally_weighted(draws, settings.seed());
         // A log-concave density has one mode, even if a mixture of several Gaussians has bumps.
         let log_concave = self.search.as_ref().is_some_and(|search| search.log_concave);
@@ -155,6 +175,7 @@ impl Finished {
             modes,
             components: components(&self.mixture, true),
             parameters,
+            mixing,
             model: ModelSummary { kind, summary, rows: target.num_rows(), priors: problem.priors() },
             config: ("engine", settings),
         };
@@ -173,10 +194,10 @@ impl Finished {
     /// Like [`Finished::record`], with scores and leave-one-out results for the rows of a regression.
     pub fn record_with_rows(self, problem: &Problem, settings: &Settings) -> Result<FitRecord, Error> {
         let Problem::Regression(regression) = problem else { return self.record(problem, settings, None) };
-        let z = self.delivered(settings.seed()).equally_weighted_points(settings.seed());
+        let sample = self.delivered(settings.seed());
         let mut record = self.record(problem, settings, None)?;
         let (study, test, q) = (&regression.study, regression.test.as_ref(), &record.posterior.mixture);
-        let rows = Predictive::measure(study, test, q, &z, settings.seed())?;
+        let rows = Predictive::measure(study, test, q, &sample, settings.seed())?;
         rows.add_to(&mut record.report);
         record.log_likelihood = rows.log_likelihood;
         Ok(record)
@@ -188,7 +209,7 @@ impl Finished {
     }
 
     pub(crate) fn report(&self, parts: ReportParts<'_>) -> Report {
-        let ReportParts { verdict, modes, components, parameters, model, config: (part, settings) } = parts;
+        let ReportParts { verdict, modes, components, parameters, mixing, model, config: (part, settings) } = parts;
         let diagnostics = self.diagnostics.as_ref();
         let unknown = f64::NAN;
         Report {
@@ -201,13 +222,14 @@ impl Finished {
             k_hat: diagnostics.map_or(unknown, |d| d.k_hat),
             k_threshold: diagnostics.map_or(unknown, |d| d.k_threshold),
             ess: diagnostics.map_or(unknown, |d| d.ess),
-            answer: diagnostics.map(|d| summary::answer(d, self.answer.as_ref(), &parameters)),
+            answer: diagnostics
+                .map(|d| summary::answer(d, self.answer.as_ref(), &parameters, &mixing, self.chains.clone())),
             modes,
             search: self.search.clone(),
             components,
             parameters,
             model,
-            evals: Evals { points: self.evals, diagnostics: self.diagnostic_evals },
+            evals: Evals { points: self.evals, diagnostics: self.diagnostic_evals, chains: self.chain_evals },
             iterations: self.iterations,
             seconds: self.seconds,
             stop: self.stop.clone(),
@@ -246,6 +268,8 @@ pub(crate) struct ReportParts<'a> {
     pub modes: usize,
     pub components: Vec<ComponentSummary>,
     pub parameters: Vec<Parameter>,
+    /// How well chains know each of them, if they have delivered the draws.
+    pub mixing: Vec<ChainAccuracy>,
     pub model: ModelSummary,
     /// The name under which the resolved settings are stored, and the settings as given.
     pub config: (&'static str, &'a Settings),

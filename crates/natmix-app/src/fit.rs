@@ -77,6 +77,17 @@ impl FitJob<'_> {
         self.run_in(None, false, prepared)
     }
 
+    /// Does not fit: lets chains finish the start, for which `before` evaluations were made.
+    pub fn finish(self, before: u64) -> Result<Finished, Error> {
+        match self.prepare(false, None)? {
+            Some(prepared) => self.fit_target(None, prepared, Some(before)),
+            None => Err(Error::Invalid(
+                "chains cannot finish a network: its predictions average over the mixture, which they would not change"
+                    .into(),
+            )),
+        }
+    }
+
     /// Fits into the folder that the settings name: writes the trace and checkpoints while it runs, and the record at
     /// its end. With `resume`, continues an interrupted or killed run. Earlier files in the folder stay until all new
     /// ones are complete.
@@ -152,13 +163,18 @@ impl FitJob<'_> {
         let (problem, settings) = (self.problem, self.settings);
         match (problem, prepared) {
             (Problem::Network(network), _) => in_threads(problem, settings, || self.fit_network(network, to, resume)),
-            (_, Some(prepared)) => self.fit_target(to, prepared),
+            (_, Some(prepared)) => self.fit_target(to, prepared, None),
             (_, None) => Err(Error::Invalid("the fit was not prepared".into())),
         }
     }
 
-    /// Fits anything but a network.
-    fn fit_target(self, to: Option<&Destination<'_>>, prepared: Prepared) -> Result<Finished, Error> {
+    /// Fits anything but a network; only finishes the start if that was `given`, with the evaluations made for it.
+    fn fit_target(
+        self,
+        to: Option<&Destination<'_>>,
+        prepared: Prepared,
+        given: Option<u64>,
+    ) -> Result<Finished, Error> {
         let Prepared { mut config, start, resumed } = prepared;
         let (problem, settings, mut cancel) = (self.problem, self.settings, self.cancel);
         let chosen = start.is_some() || settings.has_start();
@@ -167,7 +183,8 @@ impl FitJob<'_> {
             Some(study) if !chosen => from_sample(study, &config, &mut cancel)?,
             _ => None,
         };
-        let before = sample.as_ref().map_or(0, |sample| sample.evals);
+        let before = given.map(|evals| evals / problem.calls_per_point());
+        let before = before.unwrap_or_else(|| sample.as_ref().map_or(0, |sample| sample.evals));
         if let Some(sample) = &sample {
             sample.prepare(&mut config);
         }
@@ -177,10 +194,12 @@ impl FitJob<'_> {
         };
         let start = start.or(sample.map(|sample| sample.mixture));
         let target = problem.target()?;
-        let run = EngineRun { target, config, start, resumed, before, frames, checkpoints: true };
+        let given = given.is_some();
+        let run = EngineRun { target, config, start, resumed, before, given, frames, checkpoints: true };
         let mut finished = run.run(to, cancel, self.watch)?;
         finished.evals *= problem.calls_per_point();
         finished.diagnostic_evals *= problem.calls_per_point();
+        finished.chain_evals *= problem.calls_per_point();
         finished.sample = Some(DeliveredSample::of(&finished.mixture, finished.answer.as_ref(), settings.seed()));
         Ok(finished)
     }
@@ -208,7 +227,8 @@ impl FitJob<'_> {
                 start_at(&mut config, start);
             }
             let start = Some(start.unwrap_or(random));
-            let run = EngineRun { target, config, start, resumed: None, before: 0, frames: None, checkpoints: false };
+            let (resumed, frames) = (None, None);
+            let run = EngineRun { target, config, start, resumed, before: 0, given: false, frames, checkpoints: false };
             return run.run(to, self.cancel, self.watch);
         };
         if self.start.is_some() {
@@ -252,6 +272,8 @@ struct EngineRun<'a> {
     resumed: Option<State>,
     /// Evaluations made before the run.
     before: u64,
+    /// Whether the start is only finished.
+    given: bool,
     frames: Option<FormationRecorder>,
     checkpoints: bool,
 }
@@ -263,7 +285,7 @@ impl EngineRun<'_> {
         mut cancel: Cancel,
         watch: &mut dyn FitWatch,
     ) -> Result<Finished, Error> {
-        let Self { target, config, start, resumed, before, mut frames, checkpoints } = self;
+        let Self { target, config, start, resumed, before, given, mut frames, checkpoints } = self;
         let earlier = match (to, &resumed) {
             (Some(to), Some(state)) => earlier_rows(to.out, state.iteration()),
             _ => Vec::new(),
@@ -289,7 +311,7 @@ impl EngineRun<'_> {
         if let Some(frames) = &mut frames {
             fit = fit.observe(&mut frames.film);
         }
-        let mut fitted = fit.run()?;
+        let mut fitted = if given { fit.finish()? } else { fit.run()? };
         fitted.evals += before;
         let IterationRecorder { file, rows, .. } = recorder;
         if let Some((path, data)) = checkpoint.filter(|_| fitted.observer_error.is_none()) {

@@ -2,6 +2,7 @@
 //! in the outcome's own units.
 
 use crate::model_checks;
+use crate::summary::DeliveredSample;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
@@ -41,16 +42,30 @@ pub struct Predictive {
 }
 
 impl Predictive {
-    /// Measures them with draws `z` in the fitted space, those that the fit delivers.
-    pub fn measure(study: &Study, test: Option<&Dataset>, q: &Mixture, z: &[f64], seed: u64) -> Result<Self, Error> {
+    /// Measures them with the draws that the fit delivers.
+    pub fn measure(
+        study: &Study,
+        test: Option<&Dataset>,
+        q: &Mixture,
+        sample: &DeliveredSample,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let z = sample.equally_weighted_points(seed);
         let (kind, table) = (study.regression.kind(), study.regression.data());
         let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS);
         let few = &z[..count * q.dim()];
         let draws = CoefficientDraws::new(kind, table.features(), few)?;
         let train = score_rows(&draws, table, study)?;
         let test = test.map(|table| score_rows(&draws, table, study)).transpose()?;
-        let weighted = weigh_draws(study, q, count.max(FEWEST_TO_SMOOTH), seed)?;
-        let found = loo(&study.regression, &weighted.draws, &weighted.log_ratios, TERMS)?;
+        let smoothed = count.max(FEWEST_TO_SMOOTH);
+        let found = match sample.chains {
+            // Where the mixture misses part of the posterior, so do its weighted draws.
+            Some(_) => loo(&study.regression, &z[..smoothed * q.dim()], &vec![0.0; smoothed], TERMS)?,
+            None => {
+                let weighted = weigh_draws(study, q, smoothed, seed)?;
+                loo(&study.regression, &weighted.draws, &weighted.log_ratios, TERMS)?
+            }
+        };
         let loo = Loo {
             elpd: found.elpd + study.log_scale(),
             se: found.se,

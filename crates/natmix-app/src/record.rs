@@ -4,6 +4,7 @@ use crate::Error;
 use crate::folder::{OutputFolder, Scope, settle};
 use crate::saved::SavedPosterior;
 use crate::zarr;
+use natmix::answer::delivered::DeliveredChains;
 use natmix::observe::TraceRow;
 use natmix::save::checksum::Checksum;
 use natmix_report::formation::Formation;
@@ -211,32 +212,48 @@ pub fn read_rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The draws as a store that ArviZ opens.
+/// The draws as a store that ArviZ opens. Chains that have started at one point are one after the other in one chain of
+/// ArviZ: a chain of its own would be too short for ArviZ's R-hat, which then compares the starts, as ours does.
 pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr::Store {
     let library = json!({"inference_library": "natmix", "inference_library_version": env!("CARGO_PKG_VERSION")});
     let mut store = zarr::Store::new(library.clone());
     let (n, p) = (draws.component.len(), draws.names.len());
-    let whole: Vec<i64> = (0..n as i64).collect();
-    let group = |store: &mut zarr::Store, name: &str, n: usize| {
+    let chains = draws.chains.as_ref().map_or(1, DeliveredChains::starts).max(1);
+    let each = n / chains;
+    let group = |store: &mut zarr::Store, name: &str, (chains, each): (usize, usize)| {
+        let count = |n: usize| -> Vec<i64> { (0..n as i64).collect() };
         store.group(name, library.clone());
         let [chain, draw] = zarr::COORDINATES;
-        store.array(name, chain, &[chain], &[1], zarr::ZarrValues::Int(&[0]));
-        store.array(name, draw, &[draw], &[n], zarr::ZarrValues::Int(&whole[..n]));
+        store.array(name, chain, &[chain], &[chains], zarr::ZarrValues::Int(&count(chains)));
+        store.array(name, draw, &[draw], &[each], zarr::ZarrValues::Int(&count(each)));
     };
-    group(&mut store, "posterior", n);
+    group(&mut store, "posterior", (chains, each));
     let mut column = vec![0.0; n];
     for (j, name) in draws.names.iter().enumerate() {
         for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
             *x = row[j];
         }
-        store.array("posterior", name, &["chain", "draw"], &[1, n], zarr::ZarrValues::Float(&column));
+        store.array("posterior", name, &["chain", "draw"], &[chains, each], zarr::ZarrValues::Float(&column));
     }
-    group(&mut store, "sample_stats", n);
-    let component: Vec<i64> = draws.component.iter().map(|&k| k as i64).collect();
-    store.array("sample_stats", "component", &["chain", "draw"], &[1, n], zarr::ZarrValues::Int(&component));
+    group(&mut store, STATS, (chains, each));
+    let whole = |store: &mut zarr::Store, name: &str, values: &mut dyn Iterator<Item = usize>| {
+        let values: Vec<i64> = values.map(|value| value as i64).collect();
+        store.array(STATS, name, &["chain", "draw"], &[chains, each], zarr::ZarrValues::Int(&values));
+    };
+    whole(&mut store, "component", &mut draws.component.iter().copied());
+    if let Some(of) = &draws.chains {
+        let length = of.length().max(1);
+        whole(&mut store, WALKER, &mut (0..n).map(|at| at / length));
+        whole(&mut store, ITERATION, &mut (0..n).map(|at| at % length * of.every));
+        for (name, values) in OF_CHAINS.into_iter().zip([&of.log_p, &of.energy, &of.energy_change]) {
+            store.array(STATS, name, &["chain", "draw"], &[chains, each], zarr::ZarrValues::Float(values));
+        }
+        let diverged = zarr::ZarrValues::Bool(&of.diverged);
+        store.array(STATS, DIVERGING, &["chain", "draw"], &[chains, each], diverged);
+    }
     if let Some((rows, values)) = log_likelihood {
         let n = values.len() / rows;
-        group(&mut store, "log_likelihood", n);
+        group(&mut store, "log_likelihood", (1, n));
         store.array(
             "log_likelihood",
             "outcome",
@@ -247,6 +264,13 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     }
     store
 }
+
+/// The group beside the draws; in it, which of the chains each draw is from and from which iteration, and what else is known.
+const STATS: &str = "sample_stats";
+const WALKER: &str = "walker";
+const ITERATION: &str = "iteration";
+const DIVERGING: &str = "diverging";
+const OF_CHAINS: [&str; 3] = ["lp", "energy", "energy_change"];
 
 /// Reads the draws that a fit has stored.
 pub fn read_draws(store: &Path, report: &Report) -> Result<Draws, Error> {
@@ -262,7 +286,24 @@ pub fn read_draws(store: &Path, report: &Report) -> Result<Draws, Error> {
     let columns: Vec<Vec<f64>> = names.iter().map(&mut column).collect::<Result<_, Error>>()?;
     let n = columns.iter().map(Vec::len).min().unwrap_or(0);
     let values = (0..n).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
-    let component: Vec<usize> =
-        zarr::read_whole(store, "sample_stats", "component")?.into_iter().map(|k| k as usize).collect();
-    Ok(Draws { names, values, component })
+    let component: Vec<usize> = zarr::read_whole(store, STATS, "component")?.into_iter().map(|k| k as usize).collect();
+    let chains = read_chains(store)?.filter(|chains| chains.fits(n));
+    Ok(Draws { names, values, component, chains })
+}
+
+/// Reads which chains the draws are from, if they are.
+fn read_chains(store: &Path) -> Result<Option<DeliveredChains>, Error> {
+    if !store.join(STATS).join(WALKER).is_dir() {
+        return Ok(None);
+    }
+    let of = |name: &str| zarr::read_array(store, STATS, name);
+    let [log_p, energy, energy_change] = OF_CHAINS.map(of);
+    let (shape, log_p) = log_p?;
+    let count = zarr::read_whole(store, STATS, WALKER)?.last().map_or(0, |last| *last as usize + 1);
+    let iterations = zarr::read_whole(store, STATS, ITERATION)?;
+    let every = iterations.get(1).map_or(1, |second| (*second as usize).max(1));
+    let per_start = count.checked_div(shape.first().copied().unwrap_or(1)).unwrap_or(0);
+    let (energy, energy_change) = (energy?.1, energy_change?.1);
+    let diverged = zarr::read_flags(store, STATS, DIVERGING)?;
+    Ok(Some(DeliveredChains { count, per_start, every, log_p, energy, energy_change, diverged }))
 }

@@ -37,7 +37,7 @@ pub struct SavedPosterior {
     pub model: SavedModel,
     /// Which draws may be relied on; `None` for networks and old files.
     pub level: Option<Level>,
-    /// Draws with weights, where these and not the mixture are the answer.
+    /// Draws of chains or with weights, where these and not the mixture are the answer.
     pub answer: Option<DeliveredDraws>,
 }
 
@@ -181,8 +181,13 @@ impl SavedPosterior {
         }
     }
 
-    /// `n` draws of the answer, in the space that was fitted: of the stored ones with weights if these are the answer, else
-    /// of the mixture.
+    /// Whether the answer consists of draws with importance weights, which are stored.
+    pub fn has_weighted_draws(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.chains.is_none())
+    }
+
+    /// `n` draws of the answer, in the space that was fitted: of the stored ones if these are the answer, else of the
+    /// mixture.
     pub fn sample(&self, n: usize, seed: u64) -> Vec<f64> {
         match &self.answer {
             Some(answer) => answer.resample(n, seed),

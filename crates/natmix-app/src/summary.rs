@@ -1,12 +1,15 @@
 //! Summaries of a finished mixture: parameters on the user's own scale, modes, the sentence of the verdict.
 
-use natmix::answer::accuracy::{ErrorShare, MEAN_LIMIT, QUANTILE_LIMIT, SD_LIMIT};
-use natmix::answer::delivered::DeliveredDraws;
+use natmix::answer::accuracy::{Accuracy, ErrorShare, MEAN_LIMIT, QUANTILE_LIMIT, SD_LIMIT};
+use natmix::answer::delivered::{DeliveredChains, DeliveredDraws};
 use natmix::answer::level::Level;
+use natmix::chains::certificate::{Certificate, ChainAccuracy, judge_draws};
 use natmix::diagnose::Diagnostics;
 use natmix::family::Mixture;
 use natmix::target::Target;
-use natmix_report::{AccuracySummary, AnswerSummary, Draws, Parameter, ReportedEstimate, VerdictSummary};
+use natmix_report::{
+    AccuracySummary, AnswerSummary, ChainsSummary, Draws, Parameter, ReportedEstimate, VerdictSummary,
+};
 
 /// Draws behind quantiles, marginals and `draws.zarr`.
 pub const DRAWS: usize = 4_000;
@@ -20,16 +23,22 @@ pub struct DeliveredSample {
     pub component: Vec<usize>,
     /// Weights that sum to one; none if all are equal.
     pub weights: Option<Vec<f64>>,
+    /// The chains that they are from, if they are: chain after chain.
+    pub chains: Option<DeliveredChains>,
 }
 
 impl DeliveredSample {
-    /// The weighted draws if they are the answer, else [`DRAWS`] draws of the mixture.
+    /// The draws of chains or the weighted draws if these are the answer, else [`DRAWS`] draws of the mixture.
     pub fn of(q: &Mixture, answer: Option<&DeliveredDraws>, seed: u64) -> Self {
-        let (z, weights) = match answer {
-            Some(answer) => (answer.draws.clone(), Some(answer.weights.clone())),
-            None => (q.sample(DRAWS, seed), None),
+        let Some(DeliveredDraws { draws, weights, chains }) = answer else {
+            let z = q.sample(DRAWS, seed);
+            return Self { component: q.most_likely(&z), z, weights: None, chains: None };
         };
-        Self { component: q.most_likely(&z), z, weights }
+        // Chains whose draws have unequal weights are none any more once draws of equal weight are chosen.
+        let equal = weights.iter().all(|weight| *weight == weights[0]);
+        let chains = chains.clone().filter(|_| equal);
+        let weights = Some(weights.clone()).filter(|_| chains.is_none());
+        Self { component: q.most_likely(draws), z: draws.clone(), weights, chains }
     }
 
     /// The draws on the scale of the target's parameters.
@@ -40,13 +49,18 @@ impl DeliveredSample {
         for (z, out) in self.z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
             target.to_parameters(z, out);
         }
-        Draws { names, values, component: self.component.clone() }
+        self.with_values(names, values)
+    }
+
+    /// The draws on another scale.
+    pub fn with_values(&self, names: Vec<String>, values: Vec<f64>) -> Draws {
+        Draws { names, values, component: self.component.clone(), chains: self.chains.clone() }
     }
 
     /// Positions of [`DRAWS`] draws of equal weight; `None` if all are of equal weight.
     fn chosen(&self, seed: u64) -> Option<Vec<usize>> {
         let weights = self.weights.clone()?;
-        Some(DeliveredDraws { draws: Vec::new(), weights }.choose(DRAWS, seed))
+        Some(DeliveredDraws { draws: Vec::new(), weights, chains: None }.choose(DRAWS, seed))
     }
 
     /// Of these draws on another scale, [`DRAWS`] of equal weight.
@@ -57,13 +71,18 @@ impl DeliveredSample {
             values: chosen.iter().flat_map(|&i| draws.values[i * p..(i + 1) * p].iter().copied()).collect(),
             component: chosen.iter().map(|&i| draws.component[i]).collect(),
             names: draws.names,
+            chains: None,
         }
     }
 
-    /// [`DRAWS`] draws of equal weight in the space that was fitted.
+    /// Draws of equal weight in the space that was fitted: [`DRAWS`], or those of chains, iteration after iteration, so that
+    /// the first of them are from all chains.
     pub fn equally_weighted_points(&self, seed: u64) -> Vec<f64> {
-        let Some(chosen) = self.chosen(seed) else { return self.z.clone() };
         let d = self.z.len() / self.component.len().max(1);
+        if let Some(chains) = &self.chains {
+            return chains.by_iteration(&self.z, d);
+        }
+        let Some(chosen) = self.chosen(seed) else { return self.z.clone() };
         chosen.iter().flat_map(|&i| self.z[i * d..(i + 1) * d].iter().copied()).collect()
     }
 }
@@ -105,6 +124,8 @@ fn parameter(name: String, column: &mut [f64]) -> Parameter {
         q05: quantile(column, 0.05),
         q50: quantile(column, 0.5),
         q95: quantile(column, 0.95),
+        r_hat: None,
+        ess: None,
     }
 }
 
@@ -127,26 +148,46 @@ fn weighted_parameter(name: String, column: &[f64], weights: &[f64]) -> Paramete
         let part = if step > 0.0 { ((share - cumulative[low]) / step).clamp(0.0, 1.0) } else { 1.0 };
         draws[low].0 + part * (draws[high].0 - draws[low].0)
     };
-    Parameter { name, mean, sd: variance.sqrt(), q05: quantile(0.05), q50: quantile(0.5), q95: quantile(0.95) }
+    let [q05, q50, q95] = [0.05, 0.5, 0.95].map(quantile);
+    Parameter { name, mean, sd: variance.sqrt(), q05, q50, q95, r_hat: None, ess: None }
+}
+
+/// How well chains know every parameter: as their certificate says, or, for parameters that it does not know (a model in
+/// another language has its own), as the draws say that are delivered. Nothing if chains have not delivered the draws.
+pub(crate) fn mixing(draws: &Draws, certificate: Option<&Certificate>) -> Vec<ChainAccuracy> {
+    let Some(chains) = &draws.chains else { return Vec::new() };
+    let p = draws.names.len();
+    if let Some(known) = certificate.filter(|certificate| certificate.parameters.len() == p) {
+        return known.parameters.clone();
+    }
+    judge_draws(&chains.by_iteration(&draws.values, p), p, (chains.count, chains.per_start))
 }
 
 /// The answer for a report: its level and the accuracy of every parameter.
 pub(crate) fn answer(
     diagnostics: &Diagnostics,
-    weighted: Option<&DeliveredDraws>,
+    delivered: Option<&DeliveredDraws>,
     parameters: &[Parameter],
+    mixing: &[ChainAccuracy],
+    chains: Option<ChainsSummary>,
 ) -> AnswerSummary {
     let bound = |share: &ErrorShare, limit: f64| ReportedEstimate { mean: limit * share.error, se: limit * share.se };
+    let known: Vec<&Accuracy> = match mixing.is_empty() {
+        true => diagnostics.accuracy.iter().collect(),
+        false => mixing.iter().map(|one| &one.accuracy).collect(),
+    };
     // A model in another language has its own parameters, whose accuracy was not measured one by one.
-    let same = diagnostics.accuracy.len() == parameters.len();
-    let measured = diagnostics.accuracy.iter().zip(parameters).filter(|_| same);
+    let same = known.len() == parameters.len();
+    let measured = known.into_iter().zip(parameters).filter(|_| same);
     AnswerSummary {
         level: diagnostics.level,
-        draws: weighted.map_or(DRAWS, |answer| answer.weights.len()),
-        ess: match (&diagnostics.chains, diagnostics.level) {
-            (Some(chains), Level::Chains) => chains.parameters.iter().map(|one| one.ess).fold(f64::INFINITY, f64::min),
-            _ => weighted.map_or(DRAWS as f64, |_| diagnostics.ess),
+        draws: delivered.map_or(DRAWS, |answer| answer.weights.len()),
+        ess: match mixing.is_empty() {
+            true => delivered.map_or(DRAWS as f64, |_| diagnostics.ess),
+            false => mixing.iter().map(|one| one.ess).fold(f64::INFINITY, f64::min),
         },
+        r_hat: (!mixing.is_empty()).then(|| mixing.iter().map(|one| one.r_hat).fold(1.0, f64::max)),
+        chains,
         missed_mass: diagnostics.missed_mass.map(|missed| ReportedEstimate { mean: missed.mean, se: missed.se }),
         accuracy: measured
             .map(|(one, parameter)| AccuracySummary {

@@ -30,6 +30,8 @@ pub enum ZarrValues<'a> {
     Float(&'a [f64]),
     /// Whole numbers.
     Int(&'a [i64]),
+    /// True or false.
+    Bool(&'a [bool]),
 }
 
 impl Store {
@@ -53,6 +55,7 @@ impl Store {
         let (dtype, fill, bytes): (_, Value, Vec<u8>) = match values {
             ZarrValues::Float(x) => ("<f8", json!("NaN"), x.iter().flat_map(|x| x.to_le_bytes()).collect()),
             ZarrValues::Int(x) => ("<i8", Value::Null, x.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            ZarrValues::Bool(x) => ("|b1", Value::Null, x.iter().map(|x| u8::from(*x)).collect()),
         };
         let about = json!({
             "chunks": shape,
@@ -163,16 +166,28 @@ pub fn first_file_name(name: &str) -> String {
 
 /// Reads the floating-point array in the folder `group/folder` of a store that natmix wrote: shape and values.
 pub fn read_array(dir: &Path, group: &str, folder: &str) -> Result<(Vec<usize>, Vec<f64>), Error> {
-    let (shape, bytes) = read_bytes(dir, group, folder, "<f8")?;
-    Ok((shape, bytes.into_iter().map(f64::from_le_bytes).collect()))
+    let (shape, bytes) = read_bytes(dir, group, folder, ("<f8", 8))?;
+    Ok((shape, bytes.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect()))
 }
 
 /// Reads an array of whole numbers.
 pub fn read_whole(dir: &Path, group: &str, folder: &str) -> Result<Vec<i64>, Error> {
-    Ok(read_bytes(dir, group, folder, "<i8")?.1.into_iter().map(i64::from_le_bytes).collect())
+    let bytes = read_bytes(dir, group, folder, ("<i8", 8))?.1;
+    Ok(bytes.as_chunks().0.iter().copied().map(i64::from_le_bytes).collect())
 }
 
-fn read_bytes(dir: &Path, group: &str, folder: &str, dtype: &str) -> Result<(Vec<usize>, Vec<[u8; 8]>), Error> {
+/// Reads an array of true and false.
+pub fn read_flags(dir: &Path, group: &str, folder: &str) -> Result<Vec<bool>, Error> {
+    Ok(read_bytes(dir, group, folder, ("|b1", 1))?.1.into_iter().map(|byte| byte != 0).collect())
+}
+
+/// The bytes of an array whose numbers have this type and width.
+fn read_bytes(
+    dir: &Path,
+    group: &str,
+    folder: &str,
+    (dtype, width): (&str, usize),
+) -> Result<(Vec<usize>, Vec<u8>), Error> {
     let folder: PathBuf = dir.join(group).join(folder);
     let read = |name: &str| -> Result<Value, Error> {
         let path = folder.join(name);
@@ -190,14 +205,14 @@ fn read_bytes(dir: &Path, group: &str, folder: &str, dtype: &str) -> Result<(Vec
     let chunk = folder.join(vec!["0"; shape.len()].join("."));
     let bytes = fs::read(&chunk).map_err(|error| io(&chunk, error))?;
     let count = shape.iter().try_fold(1usize, |n, m| n.checked_mul(*m));
-    if count.and_then(|n| n.checked_mul(8)) != Some(bytes.len()) {
+    if count.and_then(|n| n.checked_mul(width)) != Some(bytes.len()) {
         return Err(bad(&chunk, format!("has {} bytes, which does not fit its shape {shape:?}", bytes.len())));
     }
     // Version 0.1 wrote none.
     if attributes["checksum"].as_str().is_some_and(|stated| stated != Checksum::of(&bytes)) {
         return Err(bad(&chunk, "is damaged (its checksum does not match its contents): fit again".into()));
     }
-    Ok((shape, bytes.as_chunks().0.to_vec()))
+    Ok((shape, bytes))
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ fn saved_posteriors_are_read_back_unchanged() {
         settings: None,
         model: SavedModel::External(ExternalMemory { variables, coords }),
         level: Some(Level::Weighted),
-        answer: Some(DeliveredDraws { draws: vec![0.5, -1.0, 2.0, 0.0], weights: vec![0.75, 0.25] }),
+        answer: Some(DeliveredDraws { draws: vec![0.5, -1.0, 2.0, 0.0], weights: vec![0.75, 0.25], chains: None }),
     };
     assert_eq!(SavedPosterior::from_bytes(&posterior.to_bytes().unwrap()).unwrap(), posterior);
     assert!(posterior.to_own_scale(&[0.0, 1.0]).unwrap_err().to_string().contains("only its Python model can compute"));

@@ -4,7 +4,7 @@ pub mod experiments;
 pub mod reproduce;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use natmix::config::Overrides;
+use natmix::config::{Goal, Overrides};
 use natmix_app::settings::{FitSettings, NetworkSettings};
 use std::path::PathBuf;
 
@@ -106,6 +106,10 @@ pub struct BenchArgs {
     /// in turn at half and at twice its value
     #[arg(long, value_name = "NAME=A,...|all")]
     pub vary: Vec<String>,
+    /// What the runs are for: elbo, the highest ELBO, or answer, which stops as soon as the draws of the mixture hold, often
+    /// below the ELBO to reach
+    #[arg(long, value_name = "GOAL", default_value = "elbo", value_parser = natmix::config::parse::<Goal>)]
+    pub goal: Goal,
     /// Number of threads; never changes a result [default: one per core]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub threads: usize,

@@ -243,6 +243,8 @@ fn options_that_make_no_sense() {
         ("--draws lots", "must be auto or one of independent"),
         ("--entropy-trick maybe", "must be one of on, off, fitted"),
         ("--draws-per-component 0", "draws"),
+        ("--goal gold", "must be answer or elbo"),
+        ("--finish soon", "must be one of auto, never, always"),
         ("--tolerance -1", "--tolerance must be a positive number, not -1"),
         ("--method ngvi --rate 0", "--rate must be a positive number, not 0"),
         ("--method ngvi --rate nan", "--rate must be a positive number, not NaN"),

@@ -236,6 +236,8 @@ fn bad_input_is_reported_with_its_option() {
     assert!(error(&format!("{FIT} --batch 10 --minibatch 10 --out x")).contains("cannot be used multiple times"));
     let unread = [
         ("--tolerance 0.1", "--tolerance is not read by method vogn"),
+        ("--finish always", "--finish is not read by method vogn"),
+        ("--method ngvi --finish always", "--finish must not be always for networks"),
         ("--rule plain", "--rule is not read by method vogn"),
         ("--covariance full", "--covariance must be diag with method vogn"),
         ("--init-posterior y", "--init-posterior is not read by method vogn"),

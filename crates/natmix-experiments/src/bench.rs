@@ -15,7 +15,7 @@ pub use vary::{Effects, vary};
 use anyhow::{Result, bail};
 use natmix::Fit;
 use natmix::automatic::Tuning;
-use natmix::config::StrategyConfig;
+use natmix::config::{Finish, Goal, StrategyConfig};
 use natmix::family::Mixture;
 use natmix_app::memory;
 use natmix_app::problem::Problem;
@@ -77,6 +77,8 @@ pub struct BenchOptions {
     pub max_evals: Option<u64>,
     /// Seeds 1 to this.
     pub seeds: u64,
+    /// What the runs are for.
+    pub goal: Goal,
     /// Threads; 0 is one per core.
     pub threads: usize,
 }
@@ -125,12 +127,13 @@ struct LoadedRow {
     settings: Settings,
     problem: Problem,
     modes: Option<Mixture>,
+    goal: Goal,
 }
 
 impl LoadedRow {
     fn new(row: &'static BenchRow, args: &BenchOptions) -> Result<Self> {
         let (settings, problem) = row.load(args.data.as_deref())?;
-        Ok(Self { row, settings, problem, modes: true_modes(row.target)? })
+        Ok(Self { row, settings, problem, modes: true_modes(row.target)?, goal: args.goal })
     }
 
     /// One fit with its ELBO from `draws` further draws, its mixture, and the peak memory of the whole process while
@@ -139,7 +142,8 @@ impl LoadedRow {
         let target = self.problem.target()?;
         let mut config = self.settings.config(&self.problem.about()?)?;
         (config.seed, config.threads) = (seed, threads);
-        config.diagnostic_draws = 0;
+        // The mixture is measured, not an answer made from it.
+        (config.goal, config.finish, config.diagnostic_draws) = (self.goal, Finish::Never, 0);
         if let StrategyConfig::Automatic(automatic) = &mut config.strategy {
             *automatic.tuning = tuning.clone();
         }

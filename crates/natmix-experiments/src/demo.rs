@@ -16,6 +16,7 @@ use crate::reproduce::curves::TrainingCurve;
 use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{Grid, Measured};
+use natmix::config::Finish;
 use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::target::Target;
 use natmix::{Config, Fit, Method, Parts};
@@ -233,6 +234,8 @@ fn base(components: usize, seed: u64) -> Config {
         tolerance: TOLERANCE,
         max_iterations: TOGETHER,
         diagnostic_draws: ELBO_DRAWS,
+        // Predictions average over the mixture.
+        finish: Finish::Never,
         seed,
         ..Parts {
             components,

@@ -1,5 +1,6 @@
 //! The pictures of a report: their names, captions and layout, on the page and in files.
 
+mod chains;
 mod checks;
 mod density;
 mod elbo;
@@ -18,7 +19,8 @@ use super::{Draws, Report};
 use interest::Ranked;
 
 /// The names of all possible pictures.
-pub const NAMES: [&str; 8] = ["elbo", "weights", "marginals", "pairs", "checks", "calibration", "roc", "residuals"];
+pub const NAMES: [&str; 11] =
+    ["elbo", "weights", "marginals", "pairs", "traces", "ranks", "energy", "checks", "calibration", "roc", "residuals"];
 /// Most marginals shown.
 const MOST_MARGINALS: usize = 12;
 /// Width that fits on a phone without shrinking.
@@ -63,8 +65,50 @@ pub fn all(report: &Report, trace: &[TraceRow], draws: &Draws) -> Vec<Picture> {
     let ranked = Ranked::new(draws);
     let weights = weights(report);
     let elbo = elbo(report, trace, if weights.is_some() { 620.0 } else { 1000.0 });
-    let all = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked), checks(report)];
-    all.into_iter().flatten().chain(predictions(report)).collect()
+    let first = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked)];
+    let all = first.into_iter().flatten().chain(chains(report, draws)).chain(checks(report));
+    all.chain(predictions(report)).collect()
+}
+
+/// How the chains moved, if they delivered the draws.
+fn chains(report: &Report, draws: &Draws) -> Vec<Picture> {
+    let (worst, Some(about)) = (chains::worst(report, draws), &draws.chains) else { return Vec::new() };
+    let which = match draws.names.len() {
+        all if all > worst.len() => {
+            format!(" Shown are {} of {all} parameters, those with the largest R\u{302}.", worst.len())
+        }
+        _ => String::new(),
+    };
+    let traces = Picture {
+        name: "traces",
+        heading: "Traces of the chains",
+        caption: format!(
+            "One of the {} chains from each of {} starts, by colour, and grey the middle 90% of all {} chains. Chains that have \
+             forgotten their start fill the band, without a trend.{which}",
+            about.per_start,
+            about.starts(),
+            about.count
+        ),
+        layout: FigureLayout::Multiples(worst.iter().map(chains::ChainColumn::trace).collect()),
+    };
+    let ranks = Picture {
+        name: "ranks",
+        heading: "Ranks of the draws",
+        caption: format!(
+            "Where the draws from each start lie among all draws, one row per start: evenly, at the dashed line, if the chains \
+             agree.{which}"
+        ),
+        layout: FigureLayout::Multiples(worst.iter().map(chains::ChainColumn::ranks).collect()),
+    };
+    let energy = || {
+        let layout =
+            FigureLayout::Whole { wide: chains::energy(about, 620.0)?, narrow: chains::energy(about, NARROW)? };
+        let caption = "The energies of the trajectories, and by how much new momenta change them at a time. Where the changes are \
+                       much narrower (E-BFMI below 0.3), the chains are slow to reach the tails."
+            .into();
+        Some(Picture { name: "energy", heading: "Energy", caption, layout })
+    };
+    if worst.is_empty() { Vec::new() } else { [traces, ranks].into_iter().chain(energy()).collect() }
 }
 
 /// Colour of a component among `count`; one colour for all if there are too many to distinguish.

@@ -11,6 +11,7 @@ pub mod html;
 pub mod number;
 pub mod page;
 
+use natmix::answer::delivered::DeliveredChains;
 use serde::{Deserialize, Serialize};
 
 /// `report.json`. Numbers that are not finite are written as `null` and read as NaN.
@@ -102,14 +103,36 @@ pub struct AnswerSummary {
     pub level: natmix::answer::level::Level,
     /// Number of draws.
     pub draws: usize,
-    /// Effective number of draws.
+    /// Effective number of draws; with chains, of the parameter that has fewest.
     #[serde(with = "nullable")]
     pub ess: f64,
+    /// Largest R-hat of a parameter, if chains delivered the draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r_hat: Option<f64>,
+    /// About the chains, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chains: Option<ChainsSummary>,
     /// Lower bound for the share of the mass that lies beside the mixture, if it was sought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_mass: Option<ReportedEstimate>,
     /// One entry per parameter, if measured.
     pub accuracy: Vec<AccuracySummary>,
+}
+
+/// Chains that finished a fit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChainsSummary {
+    /// Number of chains.
+    pub count: usize,
+    /// Chains that have started at one point.
+    pub per_start: usize,
+    /// Iterations of each that were kept.
+    pub iterations: usize,
+    /// Share of trajectories that diverged.
+    #[serde(with = "nullable")]
+    pub diverged: f64,
+    /// Whether their draws are those that the fit delivers.
+    pub delivered: bool,
 }
 
 /// Estimated errors of the draws of one parameter, each with its uncertainty.
@@ -169,6 +192,12 @@ pub struct Parameter {
     pub q50: f64,
     /// 95% quantile.
     pub q95: f64,
+    /// R-hat, if chains delivered the draws: how far the chains are from agreeing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r_hat: Option<f64>,
+    /// Effective draws, if chains delivered them: the fewest for the mean and the quantiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ess: Option<f64>,
 }
 
 /// What was fitted.
@@ -191,6 +220,16 @@ pub struct Evals {
     pub points: u64,
     /// For the final diagnostics only.
     pub diagnostics: u64,
+    /// For chains that finish the fit.
+    #[serde(default)]
+    pub chains: u64,
+}
+
+impl Evals {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.points + self.diagnostics + self.chains
+    }
 }
 
 /// Why the run ended.
@@ -334,6 +373,8 @@ pub struct Draws {
     pub values: Vec<f64>,
     /// The component that each draw came from.
     pub component: Vec<usize>,
+    /// The chains that they are from, if they are: chain after chain.
+    pub chains: Option<DeliveredChains>,
 }
 
 /// JSON has no NaN: `null` stands for every number that is not finite.

@@ -9,6 +9,7 @@ mod tables;
 mod tests;
 
 use natmix::answer::level::Level;
+use natmix::chains::certificate::R_HAT_LIMIT;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -72,6 +73,9 @@ fn html(report: &Report, pictures: &[Picture], formation: Option<&Formation>) ->
         row(&["marginals"]),
         row(&["pairs"]),
         tables::parameters(&report.parameters),
+        row(&["traces"]),
+        row(&["ranks"]),
+        row(&["energy"]),
         model_notes(report),
         row(&["checks"]),
         predictions(&find, report),
@@ -194,7 +198,7 @@ fn key_figures(report: &Report) -> String {
         estimate("ELBO", report.elbo),
         estimate("Log evidence", report.log_evidence),
         k_hat(report),
-        effective_draws(report),
+        r_hat(report).unwrap_or_else(|| effective_draws(report)),
         answer(report),
         KeyFigure {
             name: "Modes",
@@ -203,8 +207,13 @@ fn key_figures(report: &Report) -> String {
         },
         KeyFigure {
             name: "Evaluations",
-            value: number::count(report.evals.points),
-            below: format!("+ {} for diagnostics", number::count(report.evals.diagnostics)),
+            value: number::count(report.evals.total()),
+            below: match (number::count(report.evals.diagnostics), report.evals.chains) {
+                (diagnostics, 0) => format!("{diagnostics} of them for diagnostics"),
+                (diagnostics, chains) => {
+                    format!("{diagnostics} of them for diagnostics, {} for chains", number::count(chains))
+                }
+            },
         },
         KeyFigure {
             name: "Time",
@@ -251,6 +260,14 @@ fn k_hat(report: &Report) -> KeyFigure {
         format!("✗ above the limit {limit}")
     };
     KeyFigure { name: "Tail shape k\u{302}", value: number::fixed(report.k_hat, 2), below }
+}
+
+/// R-hat in place of what is known about weights, if chains delivered the draws.
+fn r_hat(report: &Report) -> Option<KeyFigure> {
+    let r_hat = report.answer.as_ref()?.r_hat?;
+    let (limit, holds) = (number::fixed(R_HAT_LIMIT, 2), r_hat < R_HAT_LIMIT);
+    let below = if holds { format!("✓ below the limit {limit}") } else { format!("✗ not below the limit {limit}") };
+    Some(KeyFigure { name: "Largest R\u{302}", value: number::fixed(r_hat, 4), below })
 }
 
 fn effective_draws(report: &Report) -> KeyFigure {

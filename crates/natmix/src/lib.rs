@@ -125,6 +125,8 @@ mod pages {
     pub struct RulesPage;
     #[doc = include_str!("../../../docs/diagnostics.md")]
     pub struct DiagnosticsPage;
+    #[doc = include_str!("../../../docs/chains.md")]
+    pub struct ChainsPage;
     #[doc = include_str!("../../../docs/files.md")]
     pub struct FilesPage;
     #[doc = include_str!("../../../docs/README.md")]

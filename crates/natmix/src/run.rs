@@ -22,7 +22,7 @@ pub use conclusion::Fitted;
 pub use stop::Stop;
 
 use crate::check;
-use crate::config::Config;
+use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::{self, Limits};
 use crate::family::Mixture;
@@ -31,8 +31,9 @@ use crate::target::{Target, coordinate_names};
 use crate::workspace::ScratchPool;
 use checkpoint::Counts;
 use conclusion::conclude;
-use driver::Driver;
+use driver::{Driver, Ended};
 use observe::Observer;
+use stop::StopReason;
 use time_left::TimeLeft;
 
 /// Budget, in multiples of what a check of the gradient costs, below which there is none.
@@ -84,6 +85,32 @@ impl<'a> Fit<'a> {
 
     /// Runs the fit.
     pub fn run(self) -> Result<Fitted, Error> {
+        self.run_from(false)
+    }
+
+    /// Does not fit: measures the [start](Fit::start) as it is, and lets chains finish it.
+    ///
+    /// ```
+    /// use natmix::{Config, Fit};
+    /// use natmix::answer::level::Level;
+    /// use natmix::family::{Gaussian, Mixture};
+    /// let target = Mixture::single(Gaussian::isotropic(vec![1.0, -2.0], 0.5));
+    /// let rough = Mixture::single(Gaussian::isotropic(vec![0.5, -1.0], 2.0));
+    /// let fitted = Fit::new(&target, Config::default()).start(rough).finish().unwrap();
+    /// assert_eq!(fitted.diagnostics.unwrap().level, Level::Chains);
+    /// ```
+    pub fn finish(mut self) -> Result<Fitted, Error> {
+        if !self.target.has_gradient() {
+            let problem = "must not be always for a target without gradients, which chains need".into();
+            return Err(Error::Config { setting: "finish", problem });
+        }
+        self.config.finish = Finish::Always;
+        self.config.diagnostic_draws = self.config.diagnostic_draws.max(1);
+        self.run_from(true)
+    }
+
+    /// Runs, if the start is `given` without its iterations.
+    fn run_from(self, given: bool) -> Result<Fitted, Error> {
         let Self { target, config, start, observers } = self;
         config.validate()?;
         let kind = kind_of(&config);
@@ -105,7 +132,7 @@ impl<'a> Fit<'a> {
         // Entered only once: entering a pool costs more than a small iteration.
         evaluate::with_threads(config.threads, || {
             let threads = rayon::current_num_threads();
-            hosted(target, move || run_in_pool(target, config, (strategy, counts), check, threads, observers))
+            hosted(target, move || run_in_pool(target, config, (strategy, counts), (check, given), threads, observers))
         })?
     }
 }
@@ -121,7 +148,7 @@ fn run_in_pool(
     target: &dyn Target,
     config: Config,
     (strategy, mut counts): (Box<dyn Strategy>, Counts),
-    check: bool,
+    (check, given): (bool, bool),
     threads: usize,
     mut observers: Vec<&mut dyn Observer>,
 ) -> Result<Fitted, Error> {
@@ -138,24 +165,28 @@ fn run_in_pool(
         None
     };
     let start_sd = check::typical_sd(strategy.mixture());
-    let driver = Driver {
-        strategy,
-        evaluator: &mut *evaluator,
-        scratch: &scratch,
-        config: &config,
-        observers: &mut observers,
-        counts,
+    let ended = if given {
+        Ended { strategy, counts, reason: StopReason::Given, observer_error: None }
+    } else {
+        let driver = Driver {
+            strategy,
+            evaluator: &mut *evaluator,
+            scratch: &scratch,
+            config: &config,
+            observers: &mut observers,
+            counts,
+        };
+        driver.run()?
     };
-    let ended = driver.run()?;
     let mut time = TimeLeft::of(&config, ended.counts.seconds);
     let mut fitted = conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), &start_sd)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
     }
-    if let Some(diagnostics) = fitted.diagnostics.as_mut().filter(|_| !fitted.stop.converged) {
+    if let Some(diagnostics) = fitted.diagnostics.as_mut().filter(|_| !(fitted.stop.converged || given)) {
         diagnostics.verdict.add_not_converged();
     }
-    fitted.diagnostic_evals = evaluator.spent().evals - fitted.evals;
+    fitted.diagnostic_evals = evaluator.spent().evals - fitted.evals - fitted.chain_evals;
     Ok(fitted)
 }
 

@@ -7,6 +7,7 @@
 //! | `factors` | `[K, d, d]` or `[K, d]` | lower-triangular `L` of the precision `S = L L'`, or its diagonal |
 //! | `precisions` | as `factors` | `S` |
 //! | `answer_draws`, `answer_weights` | `[n, d]`, `[n]` | draws with weights, where these are the answer |
+//! | `answer_log_p`, `answer_energy`, `answer_energy_change`, `answer_diverged` | `[n]` | about the chains that the draws are from, if they are |
 //!
 //! What is loaded equals what was saved, to the bit. A file that does not fit in every respect is refused.
 //!
@@ -28,7 +29,7 @@ pub mod bundle;
 pub mod checksum;
 pub(crate) mod parts;
 
-use crate::answer::delivered::DeliveredDraws;
+use crate::answer::delivered::{DeliveredChains, DeliveredDraws};
 use crate::error::Error;
 use crate::family::Mixture;
 use bundle::{Layout, Stored, Tensors};
@@ -38,6 +39,7 @@ use std::path::Path;
 
 const ANSWER_DRAWS: &str = "answer_draws";
 const ANSWER_WEIGHTS: &str = "answer_weights";
+const ANSWER_CHAINS: [&str; 4] = ["answer_log_p", "answer_energy", "answer_energy_change", "answer_diverged"];
 
 /// A mixture with the names of its parameters and further details.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,15 +67,25 @@ impl Posterior {
 
     /// The bytes that [`Posterior::save`] writes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let document = PosteriorDocument {
-            mixture: Outline::of(&self.mixture),
-            parameter_names: self.parameter_names.clone(),
-            details: self.details.clone(),
-            answer_draws: self.answer.as_ref().map_or(0, |answer| answer.weights.len()),
-        };
+        let document =
+            PosteriorDocument {
+                mixture: Outline::of(&self.mixture),
+                parameter_names: self.parameter_names.clone(),
+                details: self.details.clone(),
+                answer_draws: self.answer.as_ref().map_or(0, |answer| answer.weights.len()),
+                answer_chains: self.answer.as_ref().and_then(|answer| answer.chains.as_ref()).map(|chains| {
+                    ChainOutline { count: chains.count, per_start: chains.per_start, every: chains.every }
+                }),
+            };
         let mut tensors = Tensors::default();
         add_mixture(&mut tensors, "", &self.mixture);
-        if let Some(DeliveredDraws { draws, weights }) = &self.answer {
+        if let Some(DeliveredDraws { draws, weights, chains }) = &self.answer {
+            if let Some(DeliveredChains { log_p, energy, energy_change, diverged, .. }) = chains {
+                let diverged = &diverged.iter().map(|yes| f64::from(u8::from(*yes))).collect();
+                for (name, values) in ANSWER_CHAINS.into_iter().zip([log_p, energy, energy_change, diverged]) {
+                    tensors.add(name, vec![weights.len()], values.clone());
+                }
+            }
             tensors.add(ANSWER_DRAWS, vec![weights.len(), self.mixture.dim()], draws.clone());
             tensors.add(ANSWER_WEIGHTS, vec![weights.len()], weights.clone());
         }
@@ -97,6 +109,18 @@ pub struct PosteriorDocument {
     /// Number of draws in the answer; zero if the mixture is the answer.
     #[serde(default, skip_serializing_if = "is_zero")]
     answer_draws: usize,
+    /// The chains that they are from, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer_chains: Option<ChainOutline>,
+}
+
+/// All about chains but their draws.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChainOutline {
+    count: usize,
+    per_start: usize,
+    every: usize,
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -114,14 +138,28 @@ impl Stored for Posterior {
             layout.push((ANSWER_DRAWS.to_owned(), vec![n, d]));
             layout.push((ANSWER_WEIGHTS.to_owned(), vec![n]));
         }
+        if document.answer_chains.is_some() {
+            layout.extend(ANSWER_CHAINS.map(|name| (name.to_owned(), vec![n])));
+        }
         Ok(layout)
     }
 
     fn assemble(document: PosteriorDocument, mut tensors: Tensors) -> Result<Self, String> {
-        let PosteriorDocument { mixture, parameter_names, details, answer_draws } = document;
+        let PosteriorDocument { mixture, parameter_names, details, answer_draws, answer_chains } = document;
         let mixture = take_mixture(&mut tensors, "", mixture)?;
-        let answer = (answer_draws > 0)
-            .then(|| DeliveredDraws { draws: tensors.take(ANSWER_DRAWS), weights: tensors.take(ANSWER_WEIGHTS) });
+        let chains = answer_chains.map(|ChainOutline { count, per_start, every }| {
+            let [log_p, energy, energy_change, diverged] = ANSWER_CHAINS.map(|name| tensors.take(name));
+            let diverged = diverged.into_iter().map(|x| x != 0.0).collect();
+            DeliveredChains { count, per_start, every, log_p, energy, energy_change, diverged }
+        });
+        if chains.as_ref().is_some_and(|chains| !chains.fits(answer_draws)) {
+            return Err("has chains that do not match its draws".into());
+        }
+        let answer = (answer_draws > 0).then(|| DeliveredDraws {
+            draws: tensors.take(ANSWER_DRAWS),
+            weights: tensors.take(ANSWER_WEIGHTS),
+            chains,
+        });
         if let Some(answer) = &answer {
             check_all(ANSWER_DRAWS, &answer.draws, f64::is_finite)?;
             check_all(ANSWER_WEIGHTS, &answer.weights, |w| w > 0.0 && w <= 1.0)?;

@@ -5,7 +5,7 @@ mod folder;
 mod posteriors;
 
 use folder::Folder;
-use natmix::answer::delivered::DeliveredDraws;
+use natmix::answer::delivered::{DeliveredChains, DeliveredDraws};
 use natmix::family::{Gaussian, Mixture};
 use natmix::save::{Posterior, read_posterior_bytes};
 use natmix::{Config, Error, Fit, Method};
@@ -42,8 +42,19 @@ fn round_trips_are_exact() {
         let saved = Posterior {
             parameter_names: vec!["größe \"x\"\n".into(); i],
             details: json!({"rate": 0.1 + 0.2, "big": u64::MAX, "nested": [null, {"a": -1e-310}], "text": "\u{0}é"}),
-            answer: (i % 2 == 1)
-                .then(|| DeliveredDraws { draws: vec![-0.5; 3 * mixture.dim()], weights: vec![0.25, 0.5, 0.25] }),
+            answer: (i % 2 == 1).then(|| DeliveredDraws {
+                draws: vec![-0.5; 3 * mixture.dim()],
+                weights: vec![0.25, 0.5, 0.25],
+                chains: (i % 4 == 1).then(|| DeliveredChains {
+                    count: 3,
+                    per_start: 1,
+                    every: 2,
+                    log_p: vec![-1.0, -2.5, -0.0],
+                    energy: vec![1.0, 2.0, 3.0],
+                    energy_change: vec![0.5, -0.5, 1e-300],
+                    diverged: vec![true, false, false],
+                }),
+            }),
             mixture,
         };
         let path = folder.file(&format!("{i}.safetensors"));
@@ -57,6 +68,29 @@ fn round_trips_are_exact() {
         assert_eq!(loaded.mixture.sample(5, 1), saved.mixture.sample(5, 1));
     }
     assert_eq!(std::fs::read_dir(&*folder).unwrap().count(), 11, "temporary files were left behind");
+}
+
+#[test]
+fn chains_that_do_not_match_their_draws_are_refused() {
+    let numbers = vec![1.0; 4];
+    let chains = |count, per_start| DeliveredChains {
+        count,
+        per_start,
+        every: 1,
+        log_p: numbers.clone(),
+        energy: numbers.clone(),
+        energy_change: numbers.clone(),
+        diverged: vec![false; 4],
+    };
+    let bytes = |chains| {
+        let answer = DeliveredDraws { draws: vec![0.0; 4], weights: vec![0.25; 4], chains: Some(chains) };
+        Posterior { answer: Some(answer), ..posterior(full(1, 1)) }.to_bytes().unwrap()
+    };
+    assert!(read_posterior_bytes(&bytes(chains(4, 2))).is_ok());
+    for wrong in [chains(3, 1), chains(4, 3), chains(0, 1), chains(2, 0)] {
+        let error = read_posterior_bytes(&bytes(wrong)).unwrap_err().to_string();
+        assert!(error.contains("chains that do not match its draws"), "{error}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::data::NetworkData;
 use crate::Error;
 use crate::settings::{FitMethod, Settings};
 use natmix::Config;
-use natmix::config::About;
+use natmix::config::{About, Finish};
 use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::target::Target;
 use natmix_models::Observations;
@@ -33,11 +33,16 @@ pub fn prepare(settings: &Settings, target: &Mlp) -> Result<(Config, Mixture), E
         return Err(Error::setting("method", problem));
     }
     settings.check_engine_network(method)?;
+    if settings.engine.finish == Some(Finish::Always) {
+        let problem = "must not be always for networks: their predictions average over the mixture, which chains would \
+                       not change (use never or auto)";
+        return Err(Error::setting("finish", problem));
+    }
     let spread = settings.engine.init_sd.as_ref().and_then(|sd| sd.0.first().copied()).unwrap_or(START_SPREAD);
     let about = About { dim: weights, rows: target.num_rows(), init: (&[0.0], &[spread]), ..About::default() };
     // One Gaussian unless a number is given.
     let count = settings.engine.components.unwrap_or_default().given().unwrap_or(1);
-    let config = settings.config(&about)?.with_components(count);
+    let config = Config { finish: Finish::Never, ..settings.config(&about)?.with_components(count) };
     // Hidden units are interchangeable: a start at the centre would not break the symmetry.
     let start = random_start(count, config.covariance, weights, spread, settings.seed())?;
     Ok((config, start))

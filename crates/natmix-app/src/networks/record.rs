@@ -66,6 +66,7 @@ pub(crate) fn record(
         modes: q.len(),
         components: components(q, named),
         parameters: if named { summary::parameters(&sampled, None) } else { noise(&sampled, network.likelihood()) },
+        mixing: Vec::new(),
         model: ModelSummary {
             kind: problem.kind().into(),
             summary: data.describe(),
@@ -108,7 +109,7 @@ fn draw_weights(network: &Network, q: &Mixture, named: bool, names: &[String], s
         values.extend(z.chunks_exact(d).flat_map(|z| &z[kept.clone()]));
         component.extend(q.most_likely(&z));
     }
-    Draws { names: names[kept].to_vec(), values, component }
+    Draws { names: names[kept].to_vec(), values, component, chains: None }
 }
 
 /// The noise parameter alone.

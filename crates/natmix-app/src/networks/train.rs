@@ -98,6 +98,7 @@ impl<'a> Training<'a> {
             iterations,
             evals: iterations * (config.components * config.draws) as u64,
             diagnostic_evals: 0,
+            chain_evals: 0,
             seconds,
             stop: StopSummary {
                 reason: match stopped {
@@ -114,6 +115,7 @@ impl<'a> Training<'a> {
             elbo: ReportedEstimate { mean, se },
             diagnostics: None,
             answer: None,
+            chains: None,
             loss,
             points,
             notes: notes(config, iterations),

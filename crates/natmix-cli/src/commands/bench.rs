@@ -14,6 +14,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         targets: args.targets.clone(),
         max_evals: args.max_evals,
         seeds: args.seeds,
+        goal: args.goal,
         threads: args.threads,
     };
     let mut print = |text: &str| if args.json { Ok(()) } else { output::print(text) };

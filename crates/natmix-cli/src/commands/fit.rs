@@ -10,7 +10,7 @@ use natmix::stop::StopReason;
 use natmix_app::record::write_report;
 use natmix_app::resume::{LeftBehind, left_behind};
 use natmix_app::{FitJob, Problem};
-use natmix_report::Report;
+use natmix_report::{AnswerSummary, Evals, Report};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -83,25 +83,44 @@ fn text(report: &Report, out: &Path) -> String {
     report.verdict.notes.iter().for_each(|note| line(format!("  note: {note}")));
     report.model_notes.iter().for_each(|note| line(format!("  model: {note}")));
     line(format!(
-        "\nELBO {:.4} +- {:.4}   log evidence {:.4} +- {:.4}   k-hat {:.2}   {} evaluations, {:.2} s",
+        "\nELBO {:.4} +- {:.4}   log evidence {:.4} +- {:.4}   k-hat {:.2}   {}, {:.2} s",
         report.elbo.mean,
         report.elbo.se,
         report.log_evidence.mean,
         report.log_evidence.se,
         report.k_hat,
-        report.evals.points,
+        evaluations(&report.evals),
         report.seconds
     ));
+    if let Some(AnswerSummary { r_hat: Some(r_hat), ess, chains: Some(chains), .. }) = &report.answer {
+        line(format!(
+            "{} chains of {} iterations   largest R-hat {r_hat:.4}   fewest effective draws {ess:.0}",
+            chains.count, chains.iterations
+        ));
+    }
     let width = report.parameters.iter().map(|p| p.name.chars().count()).max().unwrap_or(0).clamp(9, 40);
-    line(format!("\n{:<width$} {:>11} {:>11} {:>11} {:>11}", "parameter", "mean", "sd", "5%", "95%"));
+    let by_chains = report.parameters.iter().any(|p| p.r_hat.is_some());
+    let more = if by_chains { format!(" {:>8} {:>9}", "R-hat", "effective") } else { String::new() };
+    line(format!("\n{:<width$} {:>11} {:>11} {:>11} {:>11}{more}", "parameter", "mean", "sd", "5%", "95%"));
     for p in report.parameters.iter().take(40) {
-        line(format!("{:<width$} {:>11.4} {:>11.4} {:>11.4} {:>11.4}", p.name, p.mean, p.sd, p.q05, p.q95));
+        let more = match (p.r_hat, p.ess) {
+            (Some(r_hat), Some(ess)) => format!(" {r_hat:>8.4} {ess:>9.0}"),
+            _ => String::new(),
+        };
+        line(format!("{:<width$} {:>11.4} {:>11.4} {:>11.4} {:>11.4}{more}", p.name, p.mean, p.sd, p.q05, p.q95));
     }
     if report.parameters.len() > 40 {
         line(format!("... and {} more", report.parameters.len() - 40));
     }
     line(format!("\nReport: {}", out.join("report.html").display()));
     text
+}
+
+/// Evaluations in words: all of them, and what they were for.
+fn evaluations(evals: &Evals) -> String {
+    let Evals { points, diagnostics, chains } = evals;
+    let chains = if *chains > 0 { format!(", {chains} for chains") } else { String::new() };
+    format!("{} evaluations ({points} to fit, {diagnostics} to diagnose{chains})", evals.total())
 }
 
 /// Scores on training and test rows for the terminal.

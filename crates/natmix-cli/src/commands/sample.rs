@@ -20,7 +20,7 @@ pub fn run(args: &SampleArgs) -> Result<ExitCode> {
     let posterior = SavedPosterior::load(&args.posterior.join(files::POSTERIOR))?;
     let (q, names) = (&posterior.mixture, posterior.names());
     let level = if args.resample { DrawLevel::Weighted } else { args.level };
-    let weigh = level == DrawLevel::Weighted && posterior.answer.is_none();
+    let weigh = level == DrawLevel::Weighted && !posterior.has_weighted_draws();
     check_count("-n", args.n, q.dim().max(names.len()) * if weigh { WEIGHTED_PER_DRAW } else { 1 })?;
     let z = match level {
         DrawLevel::Mixture => q.sample(args.n, args.seed),

@@ -147,7 +147,7 @@ impl PreparedTarget {
             .and_then(|answer| answer.missed_mass.as_ref())
             .map(|missed| (missed.mean, missed.se));
         outcome.k_hat = report.k_hat.is_finite().then_some(report.k_hat);
-        (outcome.evals, outcome.diagnostics) = (report.evals.points, report.evals.diagnostics);
+        (outcome.evals, outcome.diagnostics) = (report.evals.points, report.evals.diagnostics + report.evals.chains);
         outcome.components = report.components.len();
     }
 }

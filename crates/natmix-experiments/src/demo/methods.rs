@@ -2,6 +2,7 @@
 
 use super::{POINTS, START_SPREAD};
 use anyhow::Result;
+use natmix::config::Finish;
 use natmix::estimate::Estimator;
 use natmix::target::Target;
 use natmix::{Config, Fit, Method, Parts};
@@ -43,6 +44,7 @@ pub fn compare(network: &Mlp, seed: u64) -> Result<Vec<MethodRow>> {
             max_evals: Some(EVALS),
             tolerance: 1e-3,
             diagnostic_draws: ELBO_DRAWS,
+            finish: Finish::Never,
             seed,
             ..settings.with_parts(|parts| Parts {
                 estimator: match method {

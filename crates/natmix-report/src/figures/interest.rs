@@ -109,7 +109,7 @@ mod tests {
             values.extend([even(i), shuffled, tail, two, even(i) + 0.1 * shuffled]);
         }
         let names = ["plain", "other", "tail", "two", "plain again"].map(String::from).to_vec();
-        let draws = Draws { names, values, component: (0..n).map(|i| i % 2).collect() };
+        let draws = Draws { names, values, component: (0..n).map(|i| i % 2).collect(), chains: None };
         let ranked = Ranked::new(&draws);
         let names: Vec<&str> = ranked.columns.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["two", "tail", "plain", "other", "plain again"]);
@@ -119,6 +119,7 @@ mod tests {
                 .flat_map(|i| [even(i), even((i * 171) % n), 0.9 * even(i) + 0.1 * even((i * 37) % n)])
                 .collect(),
             component: vec![],
+            chains: None,
         };
         let ranked = Ranked::new(&draws);
         let pair: Vec<&str> = ranked.for_pairs(2).iter().map(|c| c.name.as_str()).collect();
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn no_draws_are_no_columns() {
-        let empty = Draws { names: vec![], values: vec![], component: vec![] };
+        let empty = Draws { names: vec![], values: vec![], component: vec![], chains: None };
         assert!(Ranked::new(&empty).columns.is_empty() && Ranked::new(&empty).for_pairs(4).is_empty());
     }
 }

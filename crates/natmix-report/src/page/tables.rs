@@ -15,7 +15,9 @@ pub fn parameters(parameters: &[Parameter]) -> String {
     }
     let shown = &parameters[..parameters.len().min(MOST_ROWS)];
     let range = common_range(shown);
-    let rows: String = shown.iter().map(|parameter| parameter_row(parameter, range)).collect();
+    let by_chains = shown.iter().any(|parameter| parameter.r_hat.is_some());
+    let rows: String = shown.iter().map(|parameter| parameter_row(parameter, range, by_chains)).collect();
+    let mixing = if by_chains { "<th scope=\"col\">R\u{302}</th><th scope=\"col\">effective draws</th>" } else { "" };
     let bar = if range.is_some() { "<th scope=\"col\" class=\"bar\">90% interval</th>" } else { "" };
     let more = match parameters.len() - shown.len() {
         0 => String::new(),
@@ -24,17 +26,28 @@ pub fn parameters(parameters: &[Parameter]) -> String {
     format!(
         "<section id=\"parameters\" class=\"card\"><h2>Parameters</h2><div class=\"box tall\"><table>\
          <thead><tr><th scope=\"col\">name</th><th scope=\"col\">mean</th><th scope=\"col\">sd</th>\
-         <th scope=\"col\">5%</th><th scope=\"col\">50%</th><th scope=\"col\">95%</th>{bar}</tr></thead>\
+         <th scope=\"col\">5%</th><th scope=\"col\">50%</th><th scope=\"col\">95%</th>{mixing}{bar}</tr></thead>\
          <tbody>{rows}</tbody></table></div>{more}</section>\n"
     )
 }
 
-fn parameter_row(parameter: &Parameter, range: Option<(f64, f64)>) -> String {
+fn parameter_row(parameter: &Parameter, range: Option<(f64, f64)>, by_chains: bool) -> String {
     let numbers: String = [parameter.mean, parameter.sd, parameter.q05, parameter.q50, parameter.q95]
         .map(|x| format!("<td>{}</td>", number::rounded(x, parameter.sd)))
         .concat();
+    let cell = |x: Option<f64>, text: &dyn Fn(f64) -> String| {
+        let text = x.filter(|x| x.is_finite()).map_or(number::UNKNOWN.to_owned(), text);
+        format!("<td>{text}</td>")
+    };
+    let mixing = match by_chains {
+        true => {
+            let count = |x: f64| number::count(x.round() as u64);
+            cell(parameter.r_hat, &|x| number::fixed(x, 4)) + &cell(parameter.ess, &count)
+        }
+        false => String::new(),
+    };
     let bar = range.map_or(String::new(), |range| format!("<td class=\"bar\">{}</td>", interval(parameter, range)));
-    format!("<tr><th scope=\"row\">{}</th>{numbers}{bar}</tr>", name(&parameter.name))
+    format!("<tr><th scope=\"row\">{}</th>{numbers}{mixing}{bar}</tr>", name(&parameter.name))
 }
 
 fn name(name: &str) -> String {

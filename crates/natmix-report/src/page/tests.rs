@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::{ComponentSummary, Parameter, Scores};
-use samples::{Sample, bad, empty, formation, logistic, three_modes};
+use samples::{Sample, bad, empty, formation, logistic, three_modes, with_chains};
 
 fn page(sample: &Sample) -> String {
     let html = page_html(&sample.report, &sample.trace, &sample.draws, sample.formation.as_ref());
@@ -81,7 +81,7 @@ fn a_density_has_no_data_sections() {
     assert_eq!(sections(&html), expected);
     assert!(html.contains("class=\"verdict good\"") && html.contains("You can trust this fit"));
     assert!(html.contains("3 modes") && html.contains("50%") && html.contains("✓ below the limit 0.70"));
-    assert!(html.contains("−0.0213") && html.contains("97%") && html.contains("18,240"));
+    assert!(html.contains("−0.0213") && html.contains("97%") && html.contains("22,240"));
 }
 
 #[test]
@@ -116,6 +116,29 @@ fn a_bad_fit_says_so_first_and_hostile_names_stay_text() {
     assert!(sections(&html).contains(&"residuals") && !sections(&html).contains(&"roc"));
     let (answer, first_number) = (html.find("Do not trust").unwrap(), html.find("−1423.8").unwrap());
     assert!(answer < first_number);
+}
+
+#[test]
+fn chains_have_traces_ranks_and_energies() {
+    let sample = with_chains();
+    let html = page(&sample);
+    let ids = sections(&html);
+    assert!(ids.windows(4).any(|part| part == ["parameters", "traces", "ranks", "energy"]), "{ids:?}");
+    assert!(html.contains("1.0230") && html.contains("✗ not below the limit 1.01"), "R-hat");
+    assert!(html.contains("effective draws") && html.contains("20,000 for chains") && html.contains("E-BFMI"));
+    // The parameter on which they agree least comes first.
+    let traces = html.split("id=\"traces\"").nth(1).unwrap();
+    assert!(traces.find("Trace of scale").unwrap() < traces.find("Trace of z1").unwrap());
+    // Draws that are none of chains have no such pictures.
+    let plain = Sample { draws: Draws { chains: None, ..sample.draws.clone() }, ..with_chains() };
+    assert!(!sections(&page(&plain)).contains(&"traces"));
+    // Numbers that are not finite are left out.
+    let mut broken = with_chains();
+    broken.draws.values[3] = f64::NAN;
+    broken.report.parameters[0].r_hat = Some(f64::NAN);
+    let chains = broken.draws.chains.as_mut().unwrap();
+    chains.energy = vec![1.0; chains.energy.len()];
+    assert!(!sections(&page(&broken)).contains(&"energy"));
 }
 
 #[test]
@@ -191,7 +214,8 @@ fn non_finite_numbers_give_a_valid_page() {
             ComponentSummary { weight: x, mean: vec![y], sd: vec![] },
             ComponentSummary { weight: y, mean: vec![], sd: vec![x] },
         ];
-        report.parameters[0] = Parameter { name: String::new(), mean: x, sd: y, q05: y, q50: x, q95: y };
+        report.parameters[0] =
+            Parameter { name: String::new(), mean: x, sd: y, q05: y, q50: x, q95: y, r_hat: Some(x), ess: Some(y) };
         let (calibration, roc) = (vec![(x, y, 0), (y, x, usize::MAX)], vec![(x, y), (y, x)]);
         report.train =
             Some(Scores { calibration, roc, residuals: vec![(x, y), (y, x)], nll: Some(x), ..Scores::default() });

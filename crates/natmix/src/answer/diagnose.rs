@@ -365,6 +365,6 @@ impl WeightedDraws {
                 weights.push(weight);
             }
         }
-        DeliveredDraws { draws, weights }
+        DeliveredDraws { draws, weights, chains: None }
     }
 }

@@ -87,8 +87,7 @@ pub(super) fn verdict(diagnostics: &Diagnostics, names: &[String], weights_varia
     let (mut reasons, mut notes) = (Vec::new(), Vec::new());
     if *level == Level::Chains {
         notes.push(format!(
-            "neither the mixture nor its weighted draws are accurate enough, so the answer consists of the draws of chains \
-             ({:.0} effective draws of the worst parameter)",
+            "the answer consists of the draws of chains, whose certificate holds ({:.0} effective draws of the worst parameter)",
             diagnostics.chains.iter().flat_map(|chains| &chains.parameters).map(|one| one.ess).fold(f64::INFINITY, f64::min)
         ));
     } else if !k_hat.is_finite() {
@@ -113,8 +112,12 @@ pub(super) fn verdict(diagnostics: &Diagnostics, names: &[String], weights_varia
     } else if reasons.is_empty() && !level.holds() {
         reasons.push(inaccurate(diagnostics, names));
     }
-    if let (false, Some(chains)) = (level.holds(), &diagnostics.chains) {
-        reasons.extend(chains.reasons.iter().cloned());
+    match &diagnostics.chains {
+        Some(chains) if !level.holds() => reasons.extend(chains.reasons.iter().cloned()),
+        Some(chains) if *level != Level::Chains => {
+            notes.push(format!("there were chains too, but they do not hold: {}", chains.reasons.join("; ")));
+        }
+        _ => {}
     }
     if *level == Level::Weighted {
         notes.push(format!(

@@ -68,6 +68,16 @@ impl Certificate {
     }
 }
 
+/// Judges draws of so many parameters: iteration after iteration, all chains together, of which some have started at one
+/// point each.
+pub fn judge_draws(draws: &[f64], parameters: usize, (chains, per_start): (usize, usize)) -> Vec<ChainAccuracy> {
+    let judge_one = |j: usize| {
+        let values: Vec<f64> = draws.iter().skip(j).step_by(parameters).copied().collect();
+        judge(Traces { values: &values, chains, per_start }, multiple_for(parameters))
+    };
+    (0..parameters).into_par_iter().map(judge_one).collect()
+}
+
 /// Judges the values of all parameters: `column(j)` gives those of one.
 pub(crate) fn certify(
     names: &[String],

@@ -9,7 +9,7 @@ use super::certificate::{Certificate, certify};
 use super::scales::Scales;
 use super::walkers::{Group, Moves};
 use super::{Metric, Walkers};
-use crate::answer::delivered::DeliveredDraws;
+use crate::answer::delivered::{DeliveredChains, DeliveredDraws};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
 use crate::family::Mixture;
@@ -70,18 +70,41 @@ pub struct ChainDraws {
     pub exhausted: bool,
 }
 
-/// Most draws that are delivered and stored.
-const DELIVERED: usize = 4_096;
+/// Most numbers that are delivered and stored, and between which numbers of draws they are.
+const DELIVERED_NUMBERS: usize = 6_000_000;
+const DELIVERED: (usize, usize) = (2_048, 16_384);
 
 impl ChainDraws {
-    /// Draws of equal weight, to deliver and store: every so many iterations, if there are too many.
+    /// Draws of equal weight, to deliver and store, chain after chain: of every so many iterations, if there are too many.
     pub fn delivered(&self) -> DeliveredDraws {
-        let d = self.draws.len() / self.log_p.len().max(1);
-        let each = self.chains * d;
-        let every = self.log_p.len().div_ceil(DELIVERED).max(1);
-        let draws: Vec<f64> = self.draws.chunks_exact(each.max(1)).step_by(every).flatten().copied().collect();
-        let count = draws.len() / d.max(1);
-        DeliveredDraws { draws, weights: vec![1.0 / count as f64; count] }
+        let (total, chains) = (self.log_p.len(), self.chains);
+        let d = self.draws.len().checked_div(total).unwrap_or(0);
+        let most = DELIVERED_NUMBERS.checked_div(d).unwrap_or(0).clamp(DELIVERED.0, DELIVERED.1);
+        let every = total.div_ceil(most).max(1);
+        let iterations = total.checked_div(chains).unwrap_or(0);
+        let places = || {
+            let of_chain = move |chain| (0..iterations).step_by(every).map(move |t| t * chains + chain);
+            (0..chains).flat_map(of_chain)
+        };
+        let change = |at: usize| match at + chains < total {
+            true => self.energy[at + chains] - self.energy[at],
+            false => self.energy[at] - self.energy[at.checked_sub(chains).unwrap_or(at)],
+        };
+        let finite = |x: f64| if x.is_finite() { x } else { 0.0 };
+        let count = places().count();
+        DeliveredDraws {
+            draws: places().flat_map(|at| self.draws[at * d..(at + 1) * d].iter().copied()).collect(),
+            weights: vec![1.0 / count as f64; count],
+            chains: Some(DeliveredChains {
+                count: chains,
+                per_start: self.per_start,
+                every,
+                log_p: places().map(|at| finite(self.log_p[at])).collect(),
+                energy: places().map(|at| finite(self.energy[at])).collect(),
+                energy_change: places().map(|at| finite(change(at))).collect(),
+                diverged: places().map(|at| self.diverged[at]).collect(),
+            }),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::or_auto::parse;
 use super::or_auto::{OrAuto, PerCoordinate};
 use super::parts::{Parts, Source};
 use super::readers::{check, is_of_parts, unread_by_auto};
-use super::{Automatic, Config};
+use super::{Automatic, Config, Finish, Goal};
 use crate::draws::{Plan, Radius};
 use crate::error::Error;
 use crate::estimate::{Estimator, Trick};
@@ -110,6 +110,15 @@ crate::overlay! {
         /// Rows in a minibatch [default: all rows; for networks 128, less for small data]
         #[cfg_attr(feature = "clap", arg(long, alias = "batch", value_name = "N"))]
         pub minibatch: usize,
+        /// What an automatic run is for: answer, draws that hold (it stops as soon as those of the mixture do), or elbo, the
+        /// highest ELBO (it goes on until that has converged or the budget is spent) [default: answer]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "GOAL", value_parser = parse::<Goal>, help_heading = "Run"))]
+        pub goal: Goal,
+        /// When Hamiltonian chains finish a fit: auto, where neither the mixture nor its weighted draws hold; never; always.
+        /// They start from the mixture, their draws become the answer once they agree (R-hat below 1.01), and their
+        /// evaluations come on top of --max-evals [default: auto]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "WHEN", value_parser = parse::<Finish>, help_heading = "Run"))]
+        pub finish: Finish,
         /// Nats of expected gain below which the run stops [default: 0.01]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Run"))]
         pub tolerance: f64,
@@ -199,7 +208,11 @@ impl Overrides {
     pub fn resolve(&self, method: Option<Method>, about: &About<'_>) -> Result<Config, Error> {
         let method = self.choose_method(method, about)?;
         let mut config = Config::new(method);
-        replace!(self, config: tolerance, max_evals, max_seconds, check, seed, threads);
+        replace!(self, config: goal, finish, tolerance, max_evals, max_seconds, check, seed, threads);
+        if config.finish == Finish::Always && !about.gradient {
+            let problem = "must not be always for a target without gradients, which chains need".into();
+            return Err(Error::Config { setting: "finish", problem });
+        }
         config.init_mean = self.init_mean.clone().map_or_else(|| about.init.0.to_vec(), Vec::from);
         config.init_sd = self.init_sd.clone().map_or_else(|| about.init.1.to_vec(), Vec::from);
         config.diagnostic_draws = diagnostic_draws(config.diagnostic_draws, about.rows);

@@ -42,6 +42,8 @@ pub struct Fitted {
     pub evals: u64,
     /// Points at which it was evaluated for the diagnostics.
     pub diagnostic_evals: u64,
+    /// Points at which it was evaluated for the chains.
+    pub chain_evals: u64,
     /// Points that could not be used.
     pub dropped: u64,
     /// Seconds, diagnostics included.
@@ -72,6 +74,7 @@ pub(crate) fn conclude(
     let converged = reason == StopReason::Converged;
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
     let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
+    let mut chain_evals = 0;
     // Chains stay in the mode in which they start.
     let several_modes = search.as_ref().is_some_and(|search| search.heavy_modes > 1 && !search.climbs_do_not_end());
     if config.diagnostic_draws > 0 {
@@ -79,6 +82,7 @@ pub(crate) fn conclude(
         match run.measure(evaluator, (scratch, time), counts.spent.evals) {
             Ok(measured) => {
                 let Measured { diagnostics: mut found, .. } = measured;
+                chain_evals = measured.chain_evals;
                 if let Some(search) = &search {
                     found.verdict.add_search(search, mixture.len());
                 }
@@ -100,6 +104,7 @@ pub(crate) fn conclude(
         iterations,
         evals: spent.evals,
         diagnostic_evals: 0,
+        chain_evals,
         dropped: spent.dropped,
         seconds: seconds + clock.elapsed().as_secs_f64(),
         config,
@@ -126,6 +131,7 @@ struct Measured {
     diagnostics: Diagnostics,
     weighted: WeightedDraws,
     chains: Option<ChainDraws>,
+    chain_evals: u64,
 }
 
 impl FinishedRun<'_> {
@@ -150,10 +156,12 @@ impl FinishedRun<'_> {
         let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
         let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
         let needed = !unjudged.diagnostics.level.holds() && faults.is_empty() || config.finish == Finish::Always;
+        let before_chains = evaluator.spent().evals;
         let chains = match needed && chains_follow {
             true => Some(self.run_chains(evaluator, budget)?),
             false => None,
         };
+        let chain_evals = evaluator.spent().evals - before_chains;
         if let Some(chains) = &chains {
             unjudged.finish(&chains.certificate);
         }
@@ -163,7 +171,7 @@ impl FinishedRun<'_> {
         }
         diagnostics.verdict.reasons.splice(0..0, faults);
         diagnostics.verdict.trusted = diagnostics.verdict.reasons.is_empty();
-        Ok(Measured { diagnostics, weighted, chains })
+        Ok(Measured { diagnostics, weighted, chains, chain_evals })
     }
 
     fn run_chains(&self, evaluator: &mut dyn Evaluator, budget: Option<u64>) -> Result<ChainDraws, Error> {

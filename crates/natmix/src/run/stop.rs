@@ -16,6 +16,8 @@ pub enum StopReason {
     MaxSeconds,
     /// The run moved to where no point can be evaluated; the best mixture so far is returned.
     LostSupport,
+    /// There was nothing to fit: a mixture was given, and chains finish it. See [`crate::Fit::finish`].
+    Given,
     /// An observer asked for it.
     Cancelled,
     /// An observer failed; see [`crate::run::Fitted::observer_error`].
@@ -31,6 +33,7 @@ impl StopReason {
             StopReason::MaxEvals => "max-evals",
             StopReason::MaxSeconds => "max-seconds",
             StopReason::LostSupport => "lost-support",
+            StopReason::Given => "given",
             StopReason::Cancelled => "cancelled",
             StopReason::ObserverFailed => "observer-failed",
         }

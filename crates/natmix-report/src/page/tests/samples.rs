@@ -1,11 +1,13 @@
 //! Made-up reports: three modes, a regression, a bad fit, and empty ones.
 
+use natmix::answer::delivered::DeliveredChains;
+use natmix::answer::level::Level;
 use natmix::observe::TraceRow;
 
 use crate::formation::{Formation, Moment};
 use crate::{
-    ComponentSummary, Draws, Evals, Loo, ModelCheck, ModelSummary, Parameter, Report, ReportedEstimate, Scores,
-    StopSummary, VerdictSummary,
+    AnswerSummary, ChainsSummary, ComponentSummary, Draws, Evals, Loo, ModelCheck, ModelSummary, Parameter, Report,
+    ReportedEstimate, Scores, StopSummary, VerdictSummary,
 };
 
 /// A report with everything that its page is built from.
@@ -66,7 +68,7 @@ pub fn empty() -> Sample {
         components: vec![],
         parameters: vec![],
         model: ModelSummary { kind: "density".into(), summary: "nothing".into(), rows: None, priors: vec![] },
-        evals: Evals { points: 0, diagnostics: 0 },
+        evals: Evals { points: 0, diagnostics: 0, chains: 0 },
         iterations: 0,
         seconds: 0.0,
         stop: StopSummary { reason: "interrupted".into(), converged: false },
@@ -81,7 +83,7 @@ pub fn empty() -> Sample {
         model_checks: vec![],
         model_notes: vec![],
     };
-    let draws = Draws { names: vec![], values: vec![], component: vec![] };
+    let draws = Draws { names: vec![], values: vec![], component: vec![], chains: None };
     Sample { report, trace: vec![], draws, formation: None }
 }
 
@@ -94,7 +96,7 @@ fn summarise(draws: &Draws) -> Vec<Parameter> {
         let mean = column.iter().sum::<f64>() / n;
         let sd = (column.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
         let [q05, q50, q95] = [0.05, 0.5, 0.95].map(|p| column[(p * (n - 1.0)) as usize]);
-        Parameter { name: name.clone(), mean, sd, q05, q50, q95 }
+        Parameter { name: name.clone(), mean, sd, q05, q50, q95, r_hat: None, ess: None }
     };
     draws.names.iter().enumerate().map(summary).collect()
 }
@@ -132,7 +134,7 @@ pub fn three_modes() -> Sample {
         component.push(k);
     }
     let names = ["z1", "z2", "scale", "z4"].map(String::from).to_vec();
-    let draws = Draws { names, values, component };
+    let draws = Draws { names, values, component, chains: None };
     let mut sample = empty();
     sample.report.verdict = VerdictSummary {
         trusted: Some(true),
@@ -152,7 +154,7 @@ pub fn three_modes() -> Sample {
         .collect();
     sample.report.parameters = summarise(&draws);
     sample.report.model.summary = "three_modes.json: Gaussian mixture in 4 dimensions".into();
-    sample.report.evals = Evals { points: 18_240, diagnostics: 4000 };
+    sample.report.evals = Evals { points: 18_240, diagnostics: 4000, chains: 0 };
     (sample.report.iterations, sample.report.seconds) = (412, 0.387);
     sample.report.stop = StopSummary { reason: "converged".into(), converged: true };
     sample.report.config = serde_json::json!({"method": "auto", "components": "auto", "seed": 1, "covariance": "full"});
@@ -163,6 +165,37 @@ pub fn three_modes() -> Sample {
         _ => 3,
     });
     sample.draws = draws;
+    sample
+}
+
+/// The same, with draws from eight chains.
+pub fn with_chains() -> Sample {
+    let mut noise = SampleNoise(5);
+    let mut sample = three_modes();
+    let n = sample.draws.component.len();
+    let mut normals = || -> Vec<f64> { (0..n).map(|_| noise.normal()).collect() };
+    sample.draws.chains = Some(DeliveredChains {
+        count: 8,
+        per_start: 2,
+        every: 3,
+        log_p: normals(),
+        energy: normals(),
+        energy_change: normals(),
+        diverged: vec![false; n],
+    });
+    for (parameter, r_hat) in sample.report.parameters.iter_mut().zip([1.004, 1.001, 1.023, 1.002]) {
+        (parameter.r_hat, parameter.ess) = (Some(r_hat), Some(1234.5));
+    }
+    sample.report.evals.chains = 20_000;
+    sample.report.answer = Some(AnswerSummary {
+        level: Level::Chains,
+        draws: n,
+        ess: 1234.5,
+        r_hat: Some(1.023),
+        chains: Some(ChainsSummary { count: 8, per_start: 2, iterations: 750, diverged: 0.0, delivered: true }),
+        missed_mass: None,
+        accuracy: vec![],
+    });
     sample
 }
 
@@ -191,7 +224,7 @@ pub fn logistic() -> Sample {
         });
         values.extend(row.collect::<Vec<_>>());
     }
-    let draws = Draws { names, values, component: vec![0; 1000] };
+    let draws = Draws { names, values, component: vec![0; 1000], chains: None };
     let mut sample = empty();
     sample.report.verdict = VerdictSummary {
         trusted: Some(true),
@@ -212,7 +245,7 @@ pub fn logistic() -> Sample {
         rows: Some(1000),
         priors: vec!["coefficients: Normal(0, 2.5) after standardising".into(), "intercept: Normal(0, 25)".into()],
     };
-    sample.report.evals = Evals { points: 9_800, diagnostics: 4000 };
+    sample.report.evals = Evals { points: 9_800, diagnostics: 4000, chains: 0 };
     (sample.report.iterations, sample.report.seconds) = (98, 0.61);
     sample.report.stop = StopSummary { reason: "converged".into(), converged: true };
     sample.report.config = serde_json::json!({"method": "auto", "rate": 1.0, "seed": 1, "data": "german_credit.csv"});
@@ -263,7 +296,7 @@ pub fn bad() -> Sample {
         ]);
         component.push(k);
     }
-    let draws = Draws { names, values, component };
+    let draws = Draws { names, values, component, chains: None };
     let mut sample = empty();
     sample.report.verdict = VerdictSummary {
         trusted: Some(false),
@@ -288,7 +321,7 @@ pub fn bad() -> Sample {
         rows: Some(512),
         priors: vec!["noise sd: half-Cauchy(5)".into()],
     };
-    sample.report.evals = Evals { points: 100_000, diagnostics: 4000 };
+    sample.report.evals = Evals { points: 100_000, diagnostics: 4000, chains: 0 };
     (sample.report.iterations, sample.report.seconds) = (2500, 161.0);
     sample.report.stop = StopSummary { reason: "evaluation limit reached".into(), converged: false };
     let residuals = (0..300).map(|_| (20.0 + 8.0 * noise.normal(), noise.normal())).collect();

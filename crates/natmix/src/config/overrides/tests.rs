@@ -30,7 +30,7 @@ fn all() -> Overrides {
         "radius": "fixed", "draws_per_component": 17, "estimator": "exact", "entropy_trick": "on", "rule": "improved",
         "rate": 0.25, "decay": 0.125, "step_cap": 2.0, "trust_region": 0.5, "momentum": 0.75, "curvature_rate": 0.0625,
         "damping": 0.5, "weight_rule": "plain", "weight_rate": 0.5, "weight_trust_region": 0.25, "minibatch": 9,
-        "tolerance": 0.5, "max_evals": 77, "max_seconds": 8.0, "init_mean": [1.0, 2.0], "init_sd": 3.0, "check": false,
+        "goal": "elbo", "finish": "always", "tolerance": 0.5, "max_evals": 77, "max_seconds": 8.0, "init_mean": [1.0, 2.0], "init_sd": 3.0, "check": false,
         "seed": 11, "threads": 2
     }"#;
     let all: Overrides = serde_json::from_str(json).unwrap();
@@ -89,6 +89,8 @@ fn every_setting_is_read_or_refused_by_every_method() {
     let common = [
         "components",
         "covariance",
+        "goal",
+        "finish",
         "tolerance",
         "max_evals",
         "max_seconds",
@@ -162,4 +164,14 @@ fn errors_of_wrong_values_list_the_accepted_ones() {
     // Version 0.1 wrote numbers of components as text.
     let old: Overrides = serde_json::from_str(r#"{"components": "3", "covariance": "auto"}"#).unwrap();
     assert_eq!((old.components, old.covariance), (Some(OrAuto::Is(3)), Some(OrAuto::Auto)));
+}
+
+#[test]
+fn chains_need_gradients() {
+    let always = Overrides { finish: Some(Finish::Always), ..Overrides::default() };
+    let without = About { gradient: false, ..About::default() };
+    let Err(Error::Config { setting: "finish", problem }) = always.resolve(None, &without) else { panic!("no error") };
+    assert!(problem.contains("without gradients"), "{problem}");
+    assert_eq!(always.resolve(None, &About::default()).unwrap().finish, Finish::Always);
+    assert_eq!(Overrides::default().resolve(None, &without).unwrap().finish, Finish::Auto);
 }
