@@ -2,6 +2,7 @@
 
 use crate::family::Gaussian;
 use crate::linalg::{self, Memory};
+use crate::target::CurvatureShape;
 
 /// A covariance `S = A A'`. Velocities are `S p` for momenta `p` that have covariance `S^-1`.
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ impl Metric {
     /// The covariance of a Gaussian; its variances alone where the whole is not positive definite to rounding.
     pub fn of(gaussian: &Gaussian) -> Self {
         let precision = gaussian.precision();
-        if precision.covariance().len() == gaussian.dim() {
+        if gaussian.curvature_shape() == CurvatureShape::Diag {
             return Self::Diag(precision.variances());
         }
         Self::dense(precision.covariance_full(), gaussian.dim())
