@@ -70,6 +70,7 @@ impl ConjugateRegression {
     /// The best Gaussian of a shape.
     pub fn best(&self, shape: CovarianceKind) -> &Gaussian {
         match shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Full => &self.posterior,
             CovarianceKind::Diag => &self.mean_field,
         }

@@ -105,6 +105,11 @@ impl LowRank {
         self.directions.chunks_exact(self.dim()).zip(self.values.iter().copied()).filter(|(_, value)| *value != 1.0)
     }
 
+    /// A whole step with curvature from [`Covariance::regress`]; returns how large it was. See [`steps::newton`].
+    pub(crate) fn newton_step(&mut self, curvature: &mut [f64], scratch: &mut Scratch) -> f64 {
+        steps::newton(self, curvature, scratch)
+    }
+
     /// Directions in use: they come first.
     fn used(&self) -> usize {
         self.values.iter().rposition(|v| *v != 1.0).map_or(0, |last| last + 1)

@@ -27,8 +27,8 @@ pub(crate) fn laplace(
     tuning: &Tuning,
 ) -> Result<Option<Gaussian>, Error> {
     let d = sd.len();
-    if kind.regression_points() > 0 && d > tuning.laplace_max_diagonal {
-        return sketch::sketch(evaluator, summit, sd, kind, tuning);
+    if kind == CovarianceKind::LowRank && d > tuning.laplace_max_diagonal {
+        return sketch::sketch(evaluator, summit, sd, tuning);
     }
     let known = if kind.curvature_shape() == CurvatureShape::Diag && d > tuning.laplace_max_diagonal {
         Some(summit.variance.iter().zip(sd).map(|(v, sd)| sd * sd / v).collect())

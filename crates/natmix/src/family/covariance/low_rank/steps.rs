@@ -11,6 +11,8 @@ use crate::workspace::Scratch;
 const APART: f64 = 1e-9;
 /// Divergence below which a direction is not worth keeping: it is rounding.
 const NEGLIGIBLE: f64 = 1e-24;
+/// Largest share of a precision that one step of [`newton`] takes away.
+const MOST_WIDENED: f64 = 0.95;
 /// Times that a step is halved where the new precision is not positive definite.
 const HALVINGS: usize = 40;
 
@@ -187,6 +189,32 @@ pub(super) fn natural(
         scratch.give(buffer);
     }
     moved
+}
+
+/// A whole step with the curvature that a regression has found around the mean, for a start: no scale and no direction gets
+/// wider than a bound allows, since an estimate beyond it is noise. Returns the root mean square of what the scales changed by,
+/// or the largest change along a direction.
+pub(super) fn newton(own: &mut LowRank, curvature: &mut [f64], scratch: &mut Scratch) -> f64 {
+    let d = own.dim();
+    let (diagonal, rest) = curvature.split_at_mut(d);
+    let coefficients = rest.len() / (d + 1) * d;
+    for (h, s) in diagonal.iter_mut().zip(&own.prec) {
+        *h = h.min(MOST_WIDENED * s);
+    }
+    rest[coefficients..].iter_mut().for_each(|c| *c = c.min(MOST_WIDENED));
+    let squares: f64 = diagonal.iter().zip(&own.prec).map(|(h, s)| (h / s).powi(2)).sum();
+    let change = rest[coefficients..].iter().fold((squares / d as f64).sqrt(), |most, c| most.max(c.abs()));
+    let (zero, mut mean) = (scratch.take(d), scratch.take(d));
+    let mut rate = 1.0;
+    for _ in 0..HALVINGS {
+        if natural(own, &mut mean, (&zero, curvature), rate, scratch) {
+            break;
+        }
+        rate *= 0.5;
+    }
+    scratch.give(zero);
+    scratch.give(mean);
+    change
 }
 
 /// [`Covariance::improved_step`], with a diagonal `H`.

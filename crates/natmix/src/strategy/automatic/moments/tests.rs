@@ -1,6 +1,5 @@
 use super::*;
 use crate::family::{Covariances, Mixture};
-use crate::target::CurvatureShape;
 
 /// The estimate for the only component of `q` from `n` of its own draws, with `b` and its gradient from `residual`.
 fn estimate_of(
