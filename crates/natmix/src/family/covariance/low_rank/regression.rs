@@ -16,6 +16,8 @@ use crate::workspace::Scratch;
 
 /// Effective points per regressor below which fewer regressors are used.
 const POINTS_PER_REGRESSOR: f64 = 2.0;
+/// Most points that find directions.
+const MOST_FINDING: usize = 6 * RANK;
 /// Standard errors by which a curvature must differ from zero.
 const CLEAR: f64 = 3.0;
 /// Size of a singular value, relative to the largest, below which it is rounding.
@@ -145,31 +147,37 @@ fn curved_directions(
     scratch: &mut Scratch,
 ) -> usize {
     let (d, n) = (own.dim(), points.weights.len());
-    let (mut finding, mut fitting) = (scratch.take(n), scratch.take(n));
-    for (i, w) in points.weights.iter().enumerate() {
-        if i % 2 == 0 { finding[i] = w.sqrt() } else { fitting[i] = *w }
+    // The newest points come last. More than a few per direction would cost more than they show.
+    let mut fitting = scratch.take(n);
+    let mut finding = 0;
+    for (i, w) in points.weights.iter().enumerate().rev().filter(|(_, w)| **w > 0.0) {
+        if i % 2 == 1 || finding == MOST_FINDING { fitting[i] = *w } else { finding += 1 }
     }
     let (sum, squares) = fitting.iter().fold((0.0, 0.0), |(sum, squares), w| (sum + w, squares + w * w));
     let ess = if squares > 0.0 { sum * sum / squares } else { 0.0 };
     let most = ((ess / POINTS_PER_REGRESSOR) as usize).min(RANK).min(coefficients.len());
-    fitting.iter_mut().for_each(|w| *w /= sum);
     let mut found = 0;
-    if most > 0 {
-        let mut weighted = scratch.take_used(n * d);
-        lanes::scale(&mut weighted, residual, &finding);
+    if most > 0 && finding > 0 {
+        let m = finding;
+        let mut weighted = scratch.take_used(m * d);
+        let chosen = || (0..n).filter(|&i| points.weights[i] > 0.0 && fitting[i] == 0.0);
+        for (to, from) in weighted.chunks_exact_mut(m).zip(residual.chunks_exact(n)) {
+            to.iter_mut().zip(chosen()).for_each(|(to, i)| *to = points.weights[i].sqrt() * from[i]);
+        }
+        fitting.iter_mut().for_each(|w| *w /= sum);
         let (mut gram, mut vectors, mut values) =
-            (scratch.take_used(n * n), scratch.take_used(n * n), scratch.take_used(n));
-        linalg::product_bt(&mut gram, false, 1.0, &weighted, &weighted, (n, d, n));
-        if linalg::symmetric_eigen(&mut values, &mut vectors, &gram, n, &mut scratch.memory) {
-            let largest = values[n - 1];
+            (scratch.take_used(m * m), scratch.take_used(m * m), scratch.take_used(m));
+        linalg::product_bt(&mut gram, false, 1.0, &weighted, &weighted, (m, d, m));
+        if linalg::symmetric_eigen(&mut values, &mut vectors, &gram, m, &mut scratch.memory) {
+            let largest = values[m - 1];
             found = values.iter().rev().take(most).take_while(|x| **x > ROUNDING * largest && **x > 0.0).count();
             // Ascending order: the largest come last.
-            let last = &mut vectors[(n - found) * n..];
-            for (vector, value) in last.chunks_exact_mut(n).zip(&values[n - found..]) {
+            let last = &mut vectors[(m - found) * m..];
+            for (vector, value) in last.chunks_exact_mut(m).zip(&values[m - found..]) {
                 vector.iter_mut().for_each(|x| *x /= value.sqrt());
             }
             if found > 0 {
-                linalg::product(directions, false, 1.0, &weighted, Transpose::Yes, last, (d, n, found));
+                linalg::product(directions, false, 1.0, &weighted, Transpose::Yes, last, (d, m, found));
                 found = fit(points.y, residual, (&fitting, ess), ridge, (directions, coefficients), found, scratch);
             }
         }
@@ -177,7 +185,6 @@ fn curved_directions(
             scratch.give(buffer);
         }
     }
-    scratch.give(finding);
     scratch.give(fitting);
     found
 }
