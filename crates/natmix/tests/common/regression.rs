@@ -133,6 +133,7 @@ pub fn settings(method: Method, covariance: CovarianceKind, seed: u64) -> Config
         (_, CovarianceKind::Diag) => {
             Config { max_iterations: 1_000, ..base.with_parts(|parts| Parts { draws_per_component: 2 * DIM, ..parts }) }
         }
+        (_, CovarianceKind::LowRank) => unreachable!("has tests of its own"),
     }
 }
 
