@@ -30,7 +30,8 @@ class Progress:
     def __call__(self, iteration: int, evals: int, seconds: float, elbo: float, se: float, components: int) -> None:
         of = f"/{self.max_evals}" if self.max_evals else ""
         plural = "" if components == 1 else "s"
-        found = f"ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}" if components else "looking for modes"
+        searching = "chains" if iteration else "looking for modes"
+        found = f"ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}" if components else searching
         self._show(f"natmix: {found}  {evals}{of} evaluations  {iteration} iterations  {seconds:.1f} s")
 
     def _show(self, line: str) -> None:

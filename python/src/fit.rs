@@ -6,7 +6,7 @@ use crate::errors::raise;
 use crate::mixture::PyMixture;
 use crate::settings;
 use crate::target::PyTarget;
-use natmix::observe::{Cancel, Searching, TraceRow};
+use natmix::observe::{Cancel, Finishing, Searching, TraceRow};
 use natmix_app::settings::Settings;
 use natmix_app::{Finished, FitJob, FitWatch};
 use natmix_nets::training::EpochRow;
@@ -47,6 +47,13 @@ impl FitWatch for Latest {
         let Searching { evals, seconds } = *searching;
         let (elbo, se, steps) = (unknown, unknown, Vec::new());
         self.show(TraceRow { iteration: 0, evals, seconds, elbo, se, components: 0, steps });
+    }
+
+    fn finishing(&mut self, finishing: &Finishing) {
+        // No components, but iterations: the reader knows that these are chains.
+        let Finishing { chains, evals, seconds } = *finishing;
+        let (elbo, se, steps) = (f64::NAN, f64::NAN, Vec::new());
+        self.show(TraceRow { iteration: chains.iteration, evals, seconds, elbo, se, components: 0, steps });
     }
 
     fn iteration(&mut self, row: &TraceRow) {

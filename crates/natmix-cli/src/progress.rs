@@ -1,7 +1,7 @@
 //! A progress bar on standard error, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use natmix::observe::{Searching, TraceRow};
+use natmix::observe::{Finishing, Searching, TraceRow};
 use natmix_app::FitWatch;
 use natmix_app::networks::train::Training;
 use natmix_nets::train::Optimiser;
@@ -51,6 +51,18 @@ impl FitWatch for Bar {
     fn searching(&mut self, searching: &Searching) {
         self.bar.set_position(searching.evals);
         self.bar.set_message("searching for modes");
+    }
+
+    fn finishing(&mut self, finishing: &Finishing) {
+        let Finishing { chains, evals, .. } = finishing;
+        // They have a budget of their own.
+        self.bar.set_length(self.bar.length().unwrap_or(0).max(*evals));
+        self.bar.set_position(*evals);
+        let r_hat = if chains.r_hat.is_nan() { String::new() } else { format!(", R-hat {:.3}", chains.r_hat) };
+        self.bar.set_message(match chains.kept {
+            0 => format!("chains: warm-up, iteration {}", chains.iteration),
+            kept => format!("chains: {kept} iterations kept{r_hat}"),
+        });
     }
 
     fn iteration(&mut self, row: &TraceRow) {

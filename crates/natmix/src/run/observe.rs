@@ -17,6 +17,7 @@ mod film;
 
 pub use film::{Film, Frame};
 
+use crate::chains::run::ChainProgress;
 use crate::config::Config;
 use crate::error::Error;
 use crate::evaluate::Spent;
@@ -75,11 +76,27 @@ pub struct Searching {
     pub seconds: f64,
 }
 
+/// Where the chains are that finish a fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Finishing {
+    /// Their iterations and R-hat.
+    pub chains: ChainProgress,
+    /// Points at which the target was evaluated so far.
+    pub evals: u64,
+    /// Seconds so far.
+    pub seconds: f64,
+}
+
 /// Sees every iteration; may stop the run.
 pub trait Observer: Send {
     /// Called at intervals while modes are searched for. `Break` ends the search; the run then continues with the
     /// modes found so far, until an observer ends it after an iteration.
     fn searching(&mut self, _: &Searching) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// Called after each iteration of the chains that finish a fit. `Break` ends them: the result is what they have by then.
+    fn finishing(&mut self, _: &Finishing) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
@@ -105,6 +122,17 @@ pub(crate) fn tell_searching(observers: &mut [&mut dyn Observer], searching: &Se
     let mut flow = ControlFlow::Continue(());
     for observer in observers {
         if observer.searching(searching).is_break() {
+            flow = ControlFlow::Break(());
+        }
+    }
+    flow
+}
+
+/// Tells every observer of the chains, even if one asked to stop.
+pub(crate) fn tell_finishing(observers: &mut [&mut dyn Observer], finishing: &Finishing) -> ControlFlow<()> {
+    let mut flow = ControlFlow::Continue(());
+    for observer in observers {
+        if observer.finishing(finishing).is_break() {
             flow = ControlFlow::Break(());
         }
     }
@@ -144,6 +172,9 @@ impl Cancel {
 
 impl Observer for Cancel {
     fn searching(&mut self, _: &Searching) -> ControlFlow<()> {
+        self.flow()
+    }
+    fn finishing(&mut self, _: &Finishing) -> ControlFlow<()> {
         self.flow()
     }
     fn iteration(&mut self, _: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
