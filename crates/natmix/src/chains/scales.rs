@@ -1,28 +1,37 @@
 //! Coordinates in which a hierarchy is easier to walk: others are measured in units of a scale that depends on a few of them.
 //!
 //! Where some coordinates (log standard deviations of groups, say) determine how far others spread, no single metric fits: the
-//! density is a funnel. Draws show it: the log of the squared distance of `z_i` from its mean then rises with `z_s`. With `u_s`
+//! density is a funnel. Draws show it: the log of the squared distance of `z_i` from what the others predict for it then rises
+//! with `z_s`. With `u_s`
 //! the standardised `z_s`, and `t = 3 tanh(u / 3)`, which is bounded, the chains move in `y`:
 //!
 //! ```text
 //! z_s = y_s,    z_i = m_i(u) + exp(sum_s slope_is u_s) (y_i - l_i(u))
-//! l_i = a_i + sum_s b_is t_s,    m_i = l_i + sum_s c_is (t_s^2 - mean of t_s^2)
+//! l_i = a_i + sum_s b_is t_s + sum_g h_ig (z_g - mean of z_g),    m_i = l_i + sum_s c_is (t_s^2 - mean of t_s^2)
 //! log det = sum_is slope_is u_s
 //! ```
 //!
-//! This is a partly non-centred parametrisation whose degree is read off the draws, for each coordinate. Around the mean it is
+//! The `z_g` are locations, such as the mean of the groups, around which the others shrink. This is a partly non-centred parametrisation whose degree is read off the draws, for each coordinate. Around the mean it is
 //! the identity, so that the metric can stay as it is; everywhere it is one to one, so that a poor choice makes chains slow, not
 //! wrong.
 
 use super::statistics::mean_and_variance;
 use crate::linalg::{self, Memory, Transpose};
+use rayon::prelude::*;
 
-/// Most coordinates that others take their scale from.
+/// Most coordinates that others take their scale from, and most that they shrink around.
 const MOST_SCALES: usize = 6;
+const MOST_LOCATIONS: usize = 4;
+/// Mean squared correlation with the others from which on they shrink around a coordinate.
+const LOCATION: f64 = 0.1;
 /// Sum of the squared correlations, beyond that of chance, that a coordinate must explain for others to take their scale from
 /// it; and the same in standard errors.
 const WORTHWHILE: f64 = 0.1;
 const CLEAR: f64 = 5.0;
+/// Squared correlation, times the effective draws, from which on a coordinate is seen to take its scale from another.
+const SHOWN: f64 = 9.0;
+/// Added to the variances, as a share, so that their covariance can be inverted.
+const RIDGE: f64 = 0.02;
 /// How often mean and scale are found in turn, and the largest log of the weight of a draw in it.
 const ALTERNATIONS: usize = 3;
 const MOST_LOG_WEIGHT: f64 = 9.0;
@@ -37,6 +46,8 @@ pub(crate) struct Scales {
     from: Vec<(usize, f64, f64)>,
     /// Means of `t_s^2`.
     square: Vec<f64>,
+    /// The locations, with their means.
+    around: Vec<(usize, f64)>,
     /// Coordinates that take their scale from others, with `a_i` and, per scale, slope, `b` and `c`.
     scaled: Vec<Scaled>,
 }
@@ -48,6 +59,7 @@ struct Scaled {
     slope: Vec<f64>,
     linear: Vec<f64>,
     quadratic: Vec<f64>,
+    shift: Vec<f64>,
 }
 
 /// What the coordinates in which chains move are at one point.
@@ -56,6 +68,8 @@ struct Here {
     t: Vec<f64>,
     /// Derivative of `t`.
     rise: Vec<f64>,
+    /// Distances from the means of the locations.
+    off: Vec<f64>,
 }
 
 impl Scales {
@@ -72,11 +86,10 @@ impl Scales {
             column(j).map(|z| (z - mean) / variance.sqrt()).collect()
         };
         let columns: Vec<Vec<f64>> = (0..d).map(standard).collect();
-        // Logs of squared distances, standardised; what a scale explains is taken out as it is found.
-        let mut logs: Vec<Vec<f64>> = columns.iter().map(|z| log_squares(z)).collect();
+        let mut logs = log_distances(&columns)?;
         let flat = columns.concat();
         let worthwhile = WORTHWHILE.max(CLEAR * (2.0 * d as f64).sqrt() / effective);
-        let mut from: Vec<usize> = Vec::new();
+        let (mut from, mut scaled_by): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         let mut correlations = vec![0.0; d * d];
         while from.len() < MOST_SCALES {
             // Of every coordinate with the logs of every other.
@@ -91,6 +104,7 @@ impl Scales {
                 break;
             };
             from.push(s);
+            scaled_by.extend((0..d).filter(|i| correlations[i * d + s].powi(2) > SHOWN / effective));
             for (i, log) in logs.iter_mut().enumerate() {
                 let slope = correlations[i * d + s];
                 log.iter_mut().zip(&columns[s]).for_each(|(log, u)| *log -= slope * u);
@@ -104,34 +118,48 @@ impl Scales {
         let mut features = vec![vec![1.0; n]];
         features.extend(t.iter().cloned());
         features.extend(t.iter().zip(&square).map(|(t, k)| t.iter().map(|t| t * t - k).collect()));
+        let around = locations(&columns, &scaled_by, &from, effective);
+        features.extend(around.iter().map(|&g| columns[g].clone()));
         let of_mean = features;
         let mut of_scale = vec![vec![1.0; n]];
         of_scale.extend(from.iter().map(|&s| columns[s].clone()));
         let k = from.len();
-        let one = |i: usize| {
-            let sd = moments[i].1.sqrt();
-            let (mut mean, mut slope) = (vec![0.0; 1 + 2 * k], vec![0.0; k]);
+        // Coefficients of the mean and slopes of the log scale of one coordinate.
+        let fit = |i: usize, of_mean: &[Vec<f64>]| -> Option<(Vec<f64>, Vec<f64>)> {
+            let (mut mean, mut slope) = (Vec::new(), vec![0.0; k]);
             // Where the scale is small, the mean must be known to a part of it: each helps to find the other.
             for _ in 0..ALTERNATIONS {
-                let log_scale = |row: usize| slope.iter().zip(&of_scale[1..]).map(|(b, u)| b * u[row]).sum::<f64>();
-                let precision: Vec<f64> =
-                    (0..n).map(|row| (-2.0 * log_scale(row)).clamp(-MOST_LOG_WEIGHT, MOST_LOG_WEIGHT).exp()).collect();
-                mean = shrunk_fit(&of_mean, &columns[i], Some(&precision), effective)?;
-                let rest = residual(&of_mean, &columns[i], &mean);
+                let precision: Vec<f64> = log_scales(&of_scale, &slope)
+                    .map(|log| (-2.0 * log).clamp(-MOST_LOG_WEIGHT, MOST_LOG_WEIGHT).exp())
+                    .collect();
+                mean = shrunk_fit(of_mean, &columns[i], Some(&precision), effective)?;
+                let rest = residual(of_mean, &columns[i], &mean);
                 let logs: Vec<f64> = rest.iter().map(|x| (x * x).max(1e-300).ln()).collect();
                 slope = shrunk_fit(&of_scale, &logs, None, effective)?[1..].iter().map(|b| 0.5 * b).collect();
             }
-            slope.iter().any(|x| *x != 0.0).then(|| Scaled {
-                coordinate: i,
-                centre: moments[i].0 + sd * mean[0],
-                slope,
-                linear: mean[1..=k].iter().map(|b| sd * b).collect(),
-                quadratic: mean[k + 1..].iter().map(|c| sd * c).collect(),
-            })
+            slope.iter().any(|x| *x != 0.0).then_some((mean, slope))
         };
-        let scaled: Vec<Scaled> = (0..d).filter(|i| !from.contains(i)).filter_map(one).collect();
+        let found = |i: usize| fit(i, &of_mean).map(|found| (i, found));
+        let others: Vec<usize> = (0..d).filter(|i| !from.contains(i) && !around.contains(i)).collect();
+        let fits: Vec<(usize, (Vec<f64>, Vec<f64>))> = others.into_par_iter().filter_map(found).collect();
+        let scaled: Vec<Scaled> = fits
+            .into_iter()
+            .map(|(i, (mean, slope))| {
+                let sd = moments[i].1.sqrt();
+                let shifts = mean[2 * k + 1..].iter().zip(&around);
+                Scaled {
+                    coordinate: i,
+                    centre: moments[i].0 + sd * mean[0],
+                    slope,
+                    linear: mean[1..=k].iter().map(|b| sd * b).collect(),
+                    quadratic: mean[k + 1..=2 * k].iter().map(|c| sd * c).collect(),
+                    shift: shifts.map(|(h, g)| h * sd / moments[*g].1.sqrt()).collect(),
+                }
+            })
+            .collect();
         let from = from.into_iter().map(|s| (s, moments[s].0, moments[s].1.sqrt())).collect();
-        (!scaled.is_empty()).then_some(Self { d, from, square, scaled })
+        let around = around.into_iter().map(|g| (g, moments[g].0)).collect();
+        (!scaled.is_empty()).then_some(Self { d, from, square, around, scaled })
     }
 
     /// Turns points (one after another) from the coordinates of the chains into those of the target.
@@ -163,6 +191,7 @@ impl Scales {
         for ((y, log_p), grad) in y.chunks_exact(self.d).zip(log_p).zip(grad.chunks_exact_mut(self.d)) {
             let here = self.here(y);
             let mut along = vec![0.0; self.from.len()];
+            let mut shifted = vec![0.0; self.around.len()];
             for one in &self.scaled {
                 let (low, _) = self.centres(one, &here);
                 let log_scale = log_scale(one, &here);
@@ -173,7 +202,13 @@ impl Scales {
                     let (slope, b, c) = (one.slope[s], one.linear[s], one.quadratic[s]);
                     *along += slope + *g * (slope * stretched + (b + 2.0 * c * here.t[s] - scale * b) * here.rise[s]);
                 }
+                for (shifted, h) in shifted.iter_mut().zip(&one.shift) {
+                    *shifted += *g * h * (1.0 - scale);
+                }
                 *g *= scale;
+            }
+            for ((g, _), shifted) in self.around.iter().zip(shifted) {
+                grad[*g] += shifted;
             }
             for ((s, _, sd), along) in self.from.iter().zip(along) {
                 grad[*s] += along / sd;
@@ -194,12 +229,14 @@ impl Scales {
         let u: Vec<f64> = self.from.iter().map(|&(s, mean, sd)| (y[s] - mean) / sd).collect();
         let t: Vec<f64> = u.iter().map(|u| bounded(*u)).collect();
         let rise = t.iter().map(|t| 1.0 - (t / REACH).powi(2)).collect();
-        Here { u, t, rise }
+        let off = self.around.iter().map(|&(g, mean)| y[g] - mean).collect();
+        Here { u, t, rise, off }
     }
 
     /// `l_i` and `m_i`.
     fn centres(&self, one: &Scaled, here: &Here) -> (f64, f64) {
-        let low = one.centre + one.linear.iter().zip(&here.t).map(|(b, t)| b * t).sum::<f64>();
+        let shift: f64 = one.shift.iter().zip(&here.off).map(|(h, off)| h * off).sum();
+        let low = one.centre + shift + one.linear.iter().zip(&here.t).map(|(b, t)| b * t).sum::<f64>();
         let bends = one.quadratic.iter().zip(&here.t).zip(&self.square);
         (low, low + bends.map(|((c, t), k)| c * (t * t - k)).sum::<f64>())
     }
@@ -209,16 +246,61 @@ fn log_scale(one: &Scaled, here: &Here) -> f64 {
     one.slope.iter().zip(&here.u).map(|(slope, u)| slope * u).sum::<f64>()
 }
 
+/// The log scale of every draw, by slopes of features of which the first is constant.
+fn log_scales<'a>(of_scale: &'a [Vec<f64>], slope: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+    (0..of_scale[0].len()).map(|row| slope.iter().zip(&of_scale[1..]).map(|(b, u)| b * u[row]).sum())
+}
+
 fn bounded(u: f64) -> f64 {
     REACH * (u / REACH).tanh()
 }
 
-/// Standardised logs of the squares of standardised values.
-fn log_squares(values: &[f64]) -> Vec<f64> {
-    let mut logs: Vec<f64> = values.iter().map(|x| (x * x).max(1e-300).ln()).collect();
-    let (mean, variance) = mean_and_variance(logs.iter().copied());
-    logs.iter_mut().for_each(|log| *log = (*log - mean) / variance.sqrt());
-    logs
+/// Standardised logs of the squared distances of each coordinate from what the others predict for it, by their covariance.
+fn log_distances(columns: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+    let (d, n) = (columns.len(), columns[0].len());
+    let draws: Vec<f64> = (0..n).flat_map(|row| columns.iter().map(move |column| column[row])).collect();
+    let mut covariance = vec![0.0; d * d];
+    linalg::product_bt(&mut covariance, false, 1.0 / n as f64, &draws, &draws, (d, n, d));
+    (0..d).for_each(|i| covariance[i * (d + 1)] += RIDGE);
+    linalg::cholesky(&mut covariance, d, &mut Memory::default()).ok()?;
+    let mut distances = draws;
+    linalg::solve_lower(&covariance, &mut distances, d, n);
+    linalg::solve_lower_transpose(&covariance, &mut distances, d, n);
+    let logs = |i: usize| {
+        let mut logs: Vec<f64> = distances.iter().skip(i).step_by(d).map(|x| (x * x).max(1e-300).ln()).collect();
+        let (mean, variance) = mean_and_variance(logs.iter().copied());
+        logs.iter_mut().for_each(|log| *log = (*log - mean) / variance.sqrt());
+        logs
+    };
+    Some((0..d).map(logs).collect())
+}
+
+/// Coordinates around which those that take their scale from others shrink: what explains most of their variance.
+fn locations(columns: &[Vec<f64>], scaled: &[usize], from: &[usize], effective: f64) -> Vec<usize> {
+    let (d, n) = (columns.len(), columns[0].len());
+    let mut scaled: Vec<usize> = scaled.iter().copied().filter(|i| !from.contains(i)).collect();
+    scaled.sort_unstable();
+    scaled.dedup();
+    let flat = columns.concat();
+    let mut rests: Vec<Vec<f64>> = scaled.iter().map(|&i| columns[i].clone()).collect();
+    let mut around: Vec<usize> = Vec::new();
+    let mut with = vec![0.0; d * scaled.len()];
+    while around.len() < MOST_LOCATIONS {
+        linalg::product(&mut with, false, 1.0 / n as f64, &flat, Transpose::Yes, &rests.concat(), (d, n, scaled.len()));
+        let explained = |g: usize| -> f64 {
+            let others = scaled.iter().enumerate().filter(|(_, i)| **i != g);
+            others.map(|(at, _)| with[at * d + g].powi(2) - 1.0 / effective).sum()
+        };
+        let free = (0..d).filter(|g| !from.contains(g) && !around.contains(g)).map(|g| (g, explained(g)));
+        let least = LOCATION * scaled.len() as f64;
+        let Some((g, _)) = free.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|best| best.1 > least) else { break };
+        for (at, rest) in rests.iter_mut().enumerate() {
+            let slope = with[at * d + g];
+            rest.iter_mut().zip(&columns[g]).for_each(|(rest, x)| *rest -= slope * x);
+        }
+        around.push(g);
+    }
+    around
 }
 
 /// Of standardised values.

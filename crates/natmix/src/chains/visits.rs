@@ -7,12 +7,12 @@ use crate::family::Mixture;
 
 /// Draws of the chains that are compared.
 const COMPARED: usize = 2_000;
-/// Share of its mass by the weighted draws below which a part counts as not visited.
-const RARELY: f64 = 0.25;
+/// Share of its mass, by the weighted draws and the mixture itself, below which a part counts as not visited.
+const RARELY: f64 = 0.5;
 /// Mass in such parts from which on chains are not to be relied on.
 pub(crate) const MOST_UNVISITED: f64 = 0.01;
 
-/// The mass, by weighted draws of the mixture, of components where chains hardly ever are.
+/// The mass of components where chains hardly ever are.
 pub(crate) fn unvisited(mixture: &Mixture, (draws, weights): (&[f64], &[f64]), chains: &[f64]) -> f64 {
     let d = mixture.dim();
     let thin = (chains.len() / d).div_ceil(COMPARED).max(1);

@@ -153,7 +153,8 @@ impl FinishedRun<'_> {
     ) -> Result<Measured, Error> {
         let Self { target, config, mixture, converged, start_sd } = *self;
         let budget = kind_of(config).budget();
-        let chains_follow = config.finish != Finish::Never && target.has_gradient() && watch.is_some();
+        let possible = config.finish != Finish::Never && target.has_gradient() && watch.is_some();
+        let chains_follow = possible && (config.finish == Finish::Always || self.heavy_modes() < 2);
         let plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
         let (mut unjudged, weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
         let holds = converged && unjudged.diagnostics.level.holds();
@@ -161,7 +162,7 @@ impl FinishedRun<'_> {
         let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
         let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
         let (always, level) = (config.finish == Finish::Always, unjudged.diagnostics.level);
-        let needed = always || !level.holds() && faults.is_empty() && self.heavy_modes() < 2;
+        let needed = always || !level.holds() && faults.is_empty();
         let before_chains = evaluator.spent().evals;
         let chains = match watch.filter(|_| needed && chains_follow) {
             Some(watch) => Some(self.run_chains(evaluator, (budget, *time), &weighted, watch)?),
@@ -182,6 +183,9 @@ impl FinishedRun<'_> {
 
     /// Modes of the mixture with a share of the mass that must not be missed: chains stay in the one in which they start.
     fn heavy_modes(&self) -> usize {
+        if self.mixture.len() == 1 {
+            return 1;
+        }
         self.mixture.modes().iter().filter(|mode| mode.weight >= HEAVY_SHARE).count()
     }
 

@@ -30,6 +30,28 @@ fn the_scale_of_a_funnel_is_found() {
     assert!(Scales::of(&draws, 6, 4_000.0).is_none());
 }
 
+/// Draws of groups around a common mean: coordinate 0 is the log of their standard deviation, coordinate 1 their mean.
+fn groups(n: usize, d: usize) -> Vec<f64> {
+    let mut draws = vec![0.0; n * d];
+    Noise::new(6, Purpose::Check, 0, 0, 0).normals(&mut draws);
+    for z in draws.chunks_exact_mut(d) {
+        z[0] = -1.0 + 0.7 * z[0];
+        let (scale, centre) = (z[0].exp(), z[1]);
+        z[2..].iter_mut().for_each(|z| *z = centre + scale * *z);
+    }
+    draws
+}
+
+#[test]
+fn groups_shrink_around_their_mean() {
+    let scales = Scales::of(&groups(4_000, 10), 10, 4_000.0).unwrap();
+    assert_eq!((scales.from[0].0, scales.from.len()), (0, 1));
+    assert_eq!(scales.around.iter().map(|g| g.0).collect::<Vec<_>>(), [1]);
+    assert!(scales.scaled.iter().all(|one| (one.shift[0] - 1.0).abs() < 0.05), "{scales:?}");
+    let slope = |one: &Scaled| one.slope[0] / scales.from[0].2;
+    assert!(scales.scaled.iter().all(|one| (slope(one) - 1.0).abs() < 0.12), "{scales:?}");
+}
+
 #[test]
 fn a_gaussian_has_no_scales() {
     for seed in 1..=20 {
@@ -52,7 +74,11 @@ fn forward_and_backward_are_inverse() {
 
 #[test]
 fn gradients_are_those_of_the_density_that_chains_see() {
-    let scales = scales();
+    check_gradients(&scales());
+    check_gradients(&Scales::of(&groups(2_000, 6), 6, 2_000.0).unwrap());
+}
+
+fn check_gradients(scales: &Scales) {
     // log p(z) = -sum_i (i + 1) z_i^2 / 2 with a correlation.
     let density = |z: &[f64]| {
         let squares: f64 = z.iter().enumerate().map(|(i, z)| -0.5 * (i + 1) as f64 * z * z).sum();
