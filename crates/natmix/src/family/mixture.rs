@@ -28,6 +28,8 @@ use crate::workspace::Scratch;
 
 /// Points that the convenience methods evaluate at a time.
 const BLOCK: usize = 128;
+/// Most dimensions in which several components are merged into one.
+const MOST_MERGED: usize = 3_000;
 
 /// A mixture of Gaussians of one dimension and kind of covariance.
 #[derive(Clone, Debug, PartialEq)]
@@ -269,10 +271,14 @@ impl Mixture {
         }
     }
 
-    /// The Gaussian with the mixture's mean and covariance; `None` if the covariance is not positive definite to rounding.
+    /// The Gaussian with the mixture's mean and covariance; `None` if the covariance is not positive definite to rounding, or
+    /// too large for a matrix.
     pub(crate) fn merged(&self) -> Option<Gaussian> {
         if let [only] = self.components() {
             return Some(only.clone());
+        }
+        if self.dim() > MOST_MERGED {
+            return None;
         }
         let (mean, covariance) = (self.mean(), self.covariance());
         super::Full::from_covariance(self.dim(), covariance).ok().map(|full| Gaussian::new(mean, full))
