@@ -163,3 +163,12 @@ fn errors_of_wrong_values_list_the_accepted_ones() {
     let old: Overrides = serde_json::from_str(r#"{"components": "3", "covariance": "auto"}"#).unwrap();
     assert_eq!((old.components, old.covariance), (Some(OrAuto::Is(3)), Some(OrAuto::Auto)));
 }
+
+#[test]
+fn low_rank_covariances_are_for_the_method_that_estimates_them() {
+    let given = Overrides { covariance: Some(OrAuto::Is(CovarianceKind::LowRank)), ..Overrides::default() };
+    let about = About { dim: 5_000, ..About::default() };
+    assert_eq!(given.resolve(None, &about).unwrap().covariance, CovarianceKind::LowRank);
+    let refused = given.resolve(Some(Method::Ngvi), &about).unwrap_err().to_string();
+    assert!(refused.contains("low-rank") && refused.contains("auto"), "{refused}");
+}
