@@ -5,7 +5,7 @@ mod common;
 use common::mixture;
 use natmix::draws::Plan;
 use natmix::estimate::Estimator;
-use natmix::family::CovarianceKind;
+use natmix::family::{CovarianceKind, Gaussian, LowRank, Mixture};
 use natmix::observe::Trace;
 use natmix::{Config, Fit, Method, Parts};
 use natmix_models::glm::{Glm, Likelihood};
@@ -75,4 +75,26 @@ fn large_dimensions_take_the_library_paths_and_agree_too() {
         assert_eq!(one, run(2));
         assert_eq!(one, run(8));
     }
+}
+
+#[test]
+fn low_rank_covariances_agree_too() {
+    let factors: Vec<f64> = (0..3 * 600).map(common::wave).collect();
+    let part = |at: f64| Gaussian::new(vec![at; 600], LowRank::from_factors(&[0.5; 600], &factors).unwrap());
+    let target = Mixture::new(&[0.6, 0.4], vec![part(0.0), part(3.0)]).unwrap();
+    let run = |threads| {
+        let config = Config {
+            covariance: CovarianceKind::LowRank,
+            max_iterations: 6,
+            max_evals: Some(5_000),
+            diagnostic_draws: 0,
+            threads,
+            ..Config::default()
+        };
+        Fit::new(&target, config).run().unwrap().mixture
+    };
+    let one = run(1);
+    assert_eq!(one.covariance_kind(), CovarianceKind::LowRank);
+    assert_eq!(one, run(2));
+    assert_eq!(one, run(8));
 }

@@ -201,7 +201,7 @@ impl Judge<'_> {
             .map(|(x, w)| w.ln() + 2.0 * (x - mean).abs().ln())
             .filter(|log| log.is_finite())
             .collect();
-        psis::smooth(&logs).k_hat
+        psis::k_hat(&logs)
     }
 }
 

@@ -85,39 +85,70 @@ pub fn trust_threshold(n: usize) -> f64 {
 /// Never panics; the table above says what unusual inputs give.
 pub fn smooth(log_ratios: &[f64]) -> Psis {
     let n = log_ratios.len();
-    if n == 0 {
-        return Psis { k_hat: f64::INFINITY, log_weights: Vec::new(), ess: 0.0 };
+    let Some(mut x) = less_largest(log_ratios) else {
+        return match n {
+            0 => Psis { k_hat: f64::INFINITY, log_weights: Vec::new(), ess: 0.0 },
+            _ => Psis { k_hat: f64::NAN, log_weights: vec![f64::NAN; n], ess: f64::NAN },
+        };
+    };
+    let tail = match Tail::of(&x) {
+        Ok(tail) => tail,
+        Err(k_hat) => return Psis::normalised(k_hat, x),
+    };
+    for (j, &i) in tail.members.iter().enumerate() {
+        let level = (j as f64 + 0.5) / tail.members.len() as f64;
+        x[i] = (tail.cutoff.exp() + gpd_quantile(level, tail.shape, tail.scale)).ln().min(0.0);
     }
-    let largest = log_ratios.iter().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
-    if !largest.is_finite() || log_ratios.iter().any(|x| x.is_nan()) {
-        return Psis { k_hat: f64::NAN, log_weights: vec![f64::NAN; n], ess: f64::NAN };
-    }
-    let mut x: Vec<f64> = log_ratios.iter().map(|r| r - largest).collect();
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&i, &j| x[i].total_cmp(&x[j]));
-    if x[order[0]] >= -EQUAL_RATIOS {
-        return Psis::normalised(0.0, x);
-    }
+    Psis::normalised(tail.shape, x)
+}
 
-    // n >= 2 here, as one finite ratio equals itself; so the tail is shorter than n.
-    let tail_length = (n as f64 / 5.0).min(3.0 * (n as f64).sqrt()).ceil() as usize;
-    let cutoff = x[order[n - tail_length - 1]].max(f64::MIN_POSITIVE.ln());
-    let tail = &order[order.partition_point(|&i| x[i] <= cutoff)..];
-    if tail.len() < MIN_TAIL {
-        return Psis::normalised(f64::INFINITY, x);
+/// The `k_hat` of [`smooth`], without the weights, which take longer.
+pub(crate) fn k_hat(log_ratios: &[f64]) -> f64 {
+    match less_largest(log_ratios) {
+        Some(x) => Tail::of(&x).map_or_else(|k_hat| k_hat, |tail| tail.shape),
+        None if log_ratios.is_empty() => f64::INFINITY,
+        None => f64::NAN,
     }
-    let weight_at_cutoff = cutoff.exp();
-    // e^x - e^c, without cancellation where the ratios are nearly equal.
-    let exceedances: Vec<f64> = tail.iter().map(|&i| weight_at_cutoff * (x[i] - cutoff).exp_m1()).collect();
-    let (shape, scale) = gpd_fit(&exceedances);
-    if !(shape.is_finite() && scale.is_finite()) {
-        return Psis::normalised(f64::NAN, x);
+}
+
+/// The ratios less their largest; nothing where there are none, or where they cannot be used.
+fn less_largest(log_ratios: &[f64]) -> Option<Vec<f64>> {
+    let largest = log_ratios.iter().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
+    let usable = largest.is_finite() && !log_ratios.iter().any(|x| x.is_nan());
+    usable.then(|| log_ratios.iter().map(|r| r - largest).collect())
+}
+
+/// The tail of weights, with the distribution fitted to it.
+struct Tail {
+    /// Positions, in ascending order of the weights.
+    members: Vec<usize>,
+    /// Log of the weight at which it begins.
+    cutoff: f64,
+    shape: f64,
+    scale: f64,
+}
+
+impl Tail {
+    /// Fails with `k_hat` where the weights stay as they are.
+    fn of(x: &[f64]) -> Result<Self, f64> {
+        let n = x.len();
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|&i, &j| x[i].total_cmp(&x[j]));
+        if x[order[0]] >= -EQUAL_RATIOS {
+            return Err(0.0);
+        }
+        // n >= 2 here, as one finite ratio equals itself; so the tail is shorter than n.
+        let tail_length = (n as f64 / 5.0).min(3.0 * (n as f64).sqrt()).ceil() as usize;
+        let cutoff = x[order[n - tail_length - 1]].max(f64::MIN_POSITIVE.ln());
+        let members = order.split_off(order.partition_point(|&i| x[i] <= cutoff));
+        if members.len() < MIN_TAIL {
+            return Err(f64::INFINITY);
+        }
+        // e^x - e^c, without cancellation where the ratios are nearly equal.
+        let exceedances: Vec<f64> = members.iter().map(|&i| cutoff.exp() * (x[i] - cutoff).exp_m1()).collect();
+        let (shape, scale) = gpd_fit(&exceedances);
+        if shape.is_finite() && scale.is_finite() { Ok(Self { members, cutoff, shape, scale }) } else { Err(f64::NAN) }
     }
-    for (j, &i) in tail.iter().enumerate() {
-        let level = (j as f64 + 0.5) / tail.len() as f64;
-        x[i] = (weight_at_cutoff + gpd_quantile(level, shape, scale)).ln().min(0.0);
-    }
-    Psis::normalised(shape, x)
 }
 
 /// Fits a generalised Pareto distribution `P(Y > y) = (1 + k y / s)^(-1/k)` to positive values in ascending order;

@@ -7,6 +7,9 @@ use crate::target::CurvatureShape;
 /// Share of the distance between an old and a new metric that must be noise for nothing to have changed.
 const UNCHANGED: f64 = 0.5;
 
+/// Dimension up to which a mixture's whole covariance is used: beyond, it takes too much memory.
+const MOST_DENSE: usize = 2_000;
+
 /// A covariance `S = A A'`. Velocities are `S p` for momenta `p` that have covariance `S^-1`.
 #[derive(Clone, Debug)]
 pub(crate) enum Metric {
@@ -30,6 +33,7 @@ impl Metric {
     pub fn of_mixture(mixture: &Mixture) -> Self {
         match mixture.components() {
             [only] => Self::of(only),
+            _ if mixture.dim() > MOST_DENSE => Self::Diag(mixture.sd().iter().map(|sd| sd * sd).collect()),
             _ => Self::dense(mixture.covariance(), mixture.dim()),
         }
     }

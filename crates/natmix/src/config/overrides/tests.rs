@@ -175,3 +175,12 @@ fn chains_need_gradients() {
     assert_eq!(always.resolve(None, &About::default()).unwrap().finish, Finish::Always);
     assert_eq!(Overrides::default().resolve(None, &without).unwrap().finish, Finish::Auto);
 }
+
+#[test]
+fn low_rank_covariances_are_for_the_method_that_estimates_them() {
+    let given = Overrides { covariance: Some(OrAuto::Is(CovarianceKind::LowRank)), ..Overrides::default() };
+    let about = About { dim: 5_000, ..About::default() };
+    assert_eq!(given.resolve(None, &about).unwrap().covariance, CovarianceKind::LowRank);
+    let refused = given.resolve(Some(Method::Ngvi), &about).unwrap_err().to_string();
+    assert!(refused.contains("low-rank") && refused.contains("auto"), "{refused}");
+}

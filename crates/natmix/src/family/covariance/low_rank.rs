@@ -96,10 +96,6 @@ impl LowRank {
         Ok(found)
     }
 
-    /// The diagonal `R^2` of the precision before correlation.
-    pub fn scales(&self) -> &[f64] {
-        &self.prec
-    }
     /// The directions with their precisions in units of the diagonal.
     pub fn directions(&self) -> impl Iterator<Item = (&[f64], f64)> {
         self.directions.chunks_exact(self.dim()).zip(self.values.iter().copied()).filter(|(_, value)| *value != 1.0)
@@ -165,10 +161,6 @@ impl LowRank {
         }
         linalg::symmetrise(&mut dense, d);
         dense
-    }
-
-    fn inverse_root(&self) -> Vec<f64> {
-        self.root.iter().map(|x| x.recip()).collect()
     }
 }
 
@@ -256,7 +248,8 @@ impl Covariance for LowRank {
     }
 
     fn covariance(&self) -> Vec<f64> {
-        self.dense(&self.inverse_root(), f64::recip)
+        let inverse: Vec<f64> = self.root.iter().map(|x| x.recip()).collect();
+        self.dense(&inverse, f64::recip)
     }
 
     fn variances(&self) -> Vec<f64> {

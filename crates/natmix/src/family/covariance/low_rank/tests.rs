@@ -136,24 +136,40 @@ impl Target for Normal {
     }
 }
 
+/// A single component that may spend `max_evals` evaluations.
+fn fitted(target: &dyn Target, covariance: CovarianceKind, max_evals: u64) -> crate::Fitted {
+    use crate::config::{Config, Finish};
+    let base = Config { covariance, max_evals: Some(max_evals), diagnostic_draws: 1_000, ..Config::default() };
+    let config = Config { finish: Finish::Never, threads: 1, ..base }.with_components(1);
+    crate::fit(target, &config).unwrap()
+}
+
 #[test]
 fn a_fit_finds_a_gaussian_of_its_own_kind() {
-    use crate::config::{Config, Finish};
     let d = 700;
     let truth = Gaussian::new((0..d).map(|j| 3.0 * wave(j)).collect(), correlated(d, 5, 1.0));
-    let config = Config {
-        covariance: CovarianceKind::LowRank,
-        diagnostic_draws: 1_000,
-        finish: Finish::Never,
-        threads: 1,
-        ..Config::default()
-    };
-    let fitted = crate::fit(&Normal(truth.clone()), &config).unwrap();
-    let [found] = fitted.mixture.components() else { panic!("{} components", fitted.mixture.len()) };
-    let kl = found.kl(&truth);
-    println!("kl {kl} evals {} stop {:?}", fitted.evals, fitted.stop);
-    assert!(kl < 0.01, "{kl}");
-    let diagnostics = fitted.diagnostics.unwrap();
-    println!("{:?} {} {:?}", diagnostics.elbo, diagnostics.k_hat, diagnostics.verdict);
-    assert!(diagnostics.verdict.trusted);
+    let found = fitted(&Normal(truth.clone()), CovarianceKind::LowRank, 20_000);
+    let [component] = found.mixture.components() else { panic!("{} components", found.mixture.len()) };
+    let (kl, diagnostics) = (component.kl(&truth), found.diagnostics.unwrap());
+    assert!(kl < 1e-6, "{kl}");
+    assert!(diagnostics.verdict.trusted && found.stop.converged, "{:?}", diagnostics.verdict);
+    // Nothing like it exists among diagonal covariances.
+    let diag = fitted(&Normal(truth), CovarianceKind::Diag, 2_000).diagnostics.unwrap();
+    assert!(diagnostics.elbo.mean > diag.elbo.mean + 5.0, "{:?}", diag.elbo);
+}
+
+/// More directions than a component has, of equal strength: neighbours are correlated.
+#[test]
+fn a_target_of_another_kind_gets_what_ten_directions_can_give() {
+    let d = 30;
+    let mut precision = crate::linalg::diagonal(std::iter::repeat_n(1.6, d), d);
+    for j in 1..d {
+        (precision[j * d + j - 1], precision[(j - 1) * d + j]) = (-0.7, -0.7);
+    }
+    let truth = Gaussian::new(vec![1.0; d], Full::from_precision(d, &precision).unwrap());
+    let [low, diag] = [CovarianceKind::LowRank, CovarianceKind::Diag].map(|kind| {
+        let found = fitted(&Normal(truth.clone()), kind, 5_000);
+        found.mixture.components().iter().map(|c| c.kl(&truth)).fold(f64::INFINITY, f64::min)
+    });
+    assert!(low < 0.9 * diag, "{low} {diag}");
 }
