@@ -5,7 +5,7 @@ use crate::fit::FitWatch;
 use crate::folder::{self, OutputFolder};
 use crate::record::{files, read_rows};
 use natmix::checkpoint::Checkpointer;
-use natmix::observe::{Iteration, Observer, Searching, TraceRow};
+use natmix::observe::{Chaining, Iteration, Observer, Searching, TraceRow};
 use natmix_nets::training::{EpochRow, EpochWatch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,6 +52,11 @@ pub(crate) struct IterationRecorder<'a> {
 impl Observer for IterationRecorder<'_> {
     fn searching(&mut self, searching: &Searching) -> ControlFlow<()> {
         self.watch.searching(searching);
+        ControlFlow::Continue(())
+    }
+
+    fn chaining(&mut self, chaining: &Chaining) -> ControlFlow<()> {
+        self.watch.chaining(chaining);
         ControlFlow::Continue(())
     }
 

@@ -1,7 +1,8 @@
 //! A progress bar on standard error, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use natmix::observe::{Searching, TraceRow};
+use natmix::chains::run::ChainProgress;
+use natmix::observe::{Chaining, Searching, TraceRow};
 use natmix_app::FitWatch;
 use natmix_app::networks::train::Training;
 use natmix_nets::train::Optimiser;
@@ -51,6 +52,16 @@ impl FitWatch for Bar {
     fn searching(&mut self, searching: &Searching) {
         self.bar.set_position(searching.evals);
         self.bar.set_message("searching for modes");
+    }
+
+    fn chaining(&mut self, chaining: &Chaining) {
+        self.bar.set_position(chaining.evals);
+        let ChainProgress { iteration, kept, r_hat } = chaining.progress;
+        let known = if r_hat.is_finite() { format!("  R-hat {r_hat:.3}") } else { String::new() };
+        self.bar.set_message(match kept {
+            0 => format!("chains warm up: iteration {iteration}"),
+            kept => format!("chains: {kept} iterations kept{known}"),
+        });
     }
 
     fn iteration(&mut self, row: &TraceRow) {

@@ -179,7 +179,8 @@ fn run_in_pool(
         driver.run()?
     };
     let mut time = TimeLeft::of(&config, ended.counts.seconds);
-    let mut fitted = conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), &start_sd)?;
+    let mut fitted =
+        conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), &start_sd, &mut observers)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
     }

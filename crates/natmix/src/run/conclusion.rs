@@ -2,11 +2,12 @@
 
 use super::checkpoint::{Counts, State};
 use super::driver::Ended;
+use super::observe::{Chaining, Observer, tell_chaining};
 use super::stop::{Stop, StopReason};
 use super::time_left::TimeLeft;
 use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::answer::tails::{self, FitFacts};
-use crate::chains::run::{self, ChainDraws};
+use crate::chains::run::{self, ChainDraws, ChainProgress, Watch};
 use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
@@ -68,9 +69,10 @@ pub(crate) fn conclude(
     evaluator: &mut dyn Evaluator,
     (scratch, time): (&ScratchPool, &mut TimeLeft),
     start_sd: &[f64],
+    observers: &mut [&mut dyn Observer],
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
-    let Ended { strategy, counts, reason, observer_error } = ended;
+    let Ended { strategy, counts, mut reason, observer_error } = ended;
     let converged = reason == StopReason::Converged;
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
     let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
@@ -79,7 +81,20 @@ pub(crate) fn conclude(
     let several_modes = search.as_ref().is_some_and(|search| search.heavy_modes > 1 && !search.climbs_do_not_end());
     if config.diagnostic_draws > 0 {
         let run = FinishedRun { target, config: &config, mixture: &mixture, converged, start_sd, several_modes };
-        match run.measure(evaluator, (scratch, time), counts.spent.evals) {
+        // Who has ended the fit does not wait for chains.
+        let ended = matches!(reason, StopReason::Cancelled | StopReason::ObserverFailed);
+        let mut stopped = false;
+        let mut watch = |progress: &ChainProgress, evaluator: &dyn Evaluator| {
+            let (evals, seconds) = (evaluator.spent().evals, counts.seconds + clock.elapsed().as_secs_f64());
+            stopped = tell_chaining(observers, &Chaining { evals, seconds, progress: *progress }).is_break();
+            !stopped
+        };
+        let watch: Option<&mut Watch<'_>> = if ended { None } else { Some(&mut watch) };
+        let measured = run.measure(evaluator, (scratch, time), counts.spent.evals, watch);
+        if stopped {
+            reason = StopReason::Cancelled;
+        }
+        match measured {
             Ok(measured) => {
                 let Measured { diagnostics: mut found, .. } = measured;
                 chain_evals = measured.chain_evals;
@@ -140,6 +155,7 @@ impl FinishedRun<'_> {
         evaluator: &mut dyn Evaluator,
         (scratch, time): (&ScratchPool, &mut TimeLeft),
         evals: u64,
+        watch: Option<&mut Watch<'_>>,
     ) -> Result<Measured, Error> {
         let Self { target, config, mixture, converged, start_sd, several_modes } = *self;
         let budget = kind_of(config).budget();
@@ -157,9 +173,9 @@ impl FinishedRun<'_> {
         let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
         let needed = !unjudged.diagnostics.level.holds() && faults.is_empty() || config.finish == Finish::Always;
         let before_chains = evaluator.spent().evals;
-        let chains = match needed && chains_follow {
-            true => Some(self.run_chains(evaluator, budget)?),
-            false => None,
+        let chains = match watch.filter(|_| needed && chains_follow) {
+            Some(watch) => Some(self.run_chains(evaluator, budget, watch)?),
+            None => None,
         };
         let chain_evals = evaluator.spent().evals - before_chains;
         if let Some(chains) = &chains {
@@ -174,9 +190,14 @@ impl FinishedRun<'_> {
         Ok(Measured { diagnostics, weighted, chains, chain_evals })
     }
 
-    fn run_chains(&self, evaluator: &mut dyn Evaluator, budget: Option<u64>) -> Result<ChainDraws, Error> {
+    fn run_chains(
+        &self,
+        evaluator: &mut dyn Evaluator,
+        budget: Option<u64>,
+        watch: &mut Watch<'_>,
+    ) -> Result<ChainDraws, Error> {
         let most = CHAIN_TIMES * budget.unwrap_or(DEFAULT_EVALS);
         let plan = run::Plan { target: self.target, mixture: self.mixture, seed: self.config.seed, most };
-        run::run(&plan, evaluator, &mut |_, _| true)
+        run::run(&plan, evaluator, watch)
     }
 }

@@ -17,6 +17,7 @@ mod film;
 
 pub use film::{Film, Frame};
 
+use crate::chains::run::ChainProgress;
 use crate::config::Config;
 use crate::error::Error;
 use crate::evaluate::Spent;
@@ -75,11 +76,27 @@ pub struct Searching {
     pub seconds: f64,
 }
 
+/// Chains in progress: after the last iteration of a run that they finish.
+#[derive(Clone, Copy, Debug)]
+pub struct Chaining {
+    /// Points at which the target was evaluated so far.
+    pub evals: u64,
+    /// Seconds so far.
+    pub seconds: f64,
+    /// Iterations of the chains, and how many of them are kept so far.
+    pub progress: ChainProgress,
+}
+
 /// Sees every iteration; may stop the run.
 pub trait Observer: Send {
     /// Called at intervals while modes are searched for. `Break` ends the search; the run then continues with the
     /// modes found so far, until an observer ends it after an iteration.
     fn searching(&mut self, _: &Searching) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// Called after each iteration of chains. `Break` ends them soon; their draws are then not to be relied on.
+    fn chaining(&mut self, _: &Chaining) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
@@ -102,9 +119,21 @@ pub(crate) fn tell(observers: &mut [&mut dyn Observer], iteration: &Iteration<'_
 
 /// Tells every observer of a search, even if one asked to stop.
 pub(crate) fn tell_searching(observers: &mut [&mut dyn Observer], searching: &Searching) -> ControlFlow<()> {
+    tell_all(observers, |observer| observer.searching(searching))
+}
+
+/// Tells every observer of chains, even if one asked to stop.
+pub(crate) fn tell_chaining(observers: &mut [&mut dyn Observer], chaining: &Chaining) -> ControlFlow<()> {
+    tell_all(observers, |observer| observer.chaining(chaining))
+}
+
+fn tell_all(
+    observers: &mut [&mut dyn Observer],
+    mut told: impl FnMut(&mut dyn Observer) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     let mut flow = ControlFlow::Continue(());
     for observer in observers {
-        if observer.searching(searching).is_break() {
+        if told(&mut **observer).is_break() {
             flow = ControlFlow::Break(());
         }
     }
@@ -144,6 +173,9 @@ impl Cancel {
 
 impl Observer for Cancel {
     fn searching(&mut self, _: &Searching) -> ControlFlow<()> {
+        self.flow()
+    }
+    fn chaining(&mut self, _: &Chaining) -> ControlFlow<()> {
         self.flow()
     }
     fn iteration(&mut self, _: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
