@@ -55,7 +55,7 @@ def fit(
         does not read is an error.
     components : int or "auto", optional
         Number of Gaussians.
-    covariance : {"auto", "full", "diag"}, optional
+    covariance : {"auto", "full", "diag", "low-rank"}, optional
         Kind of the covariances.
     source : {"mixture", "component"}, optional
         Where points are drawn from.

@@ -10,7 +10,7 @@ class Settings(TypedDict, total=False):
 
     method: str
     components: int | str
-    covariance: Literal["auto", "full", "diag"]
+    covariance: Literal["auto", "full", "diag", "low-rank"]
     source: Literal["mixture", "component"]
     draws: Literal["auto", "independent", "antithetic", "orthogonal", "cubature"]
     radius: Literal["random", "fixed"]

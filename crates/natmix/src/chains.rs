@@ -3,6 +3,7 @@
 pub mod certificate;
 pub(crate) mod metric;
 pub mod run;
+mod scales;
 mod statistics;
 pub(crate) mod walkers;
 

@@ -276,6 +276,10 @@ impl Config {
             StrategyConfig::Automatic(automatic) => automatic.tuning.validate(),
             StrategyConfig::Parts(parts) => {
                 parts.validate()?;
+                if self.covariance == CovarianceKind::LowRank {
+                    let problem = "must be full or diag: only the method auto estimates low-rank curvature";
+                    return fail("covariance", problem.into());
+                }
                 if parts.rule == Rule::Momentum && self.covariance != CovarianceKind::Diag {
                     return fail(
                         "rule",

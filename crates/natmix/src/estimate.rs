@@ -88,7 +88,12 @@ pub struct Moments {
 
 impl Moments {
     pub(crate) fn new(dim: usize, shape: CurvatureShape) -> Self {
-        Self { value: 0.0, grad: vec![0.0; dim], hess: vec![0.0; shape.len(dim)], usable: false }
+        Self::with_len(dim, shape.len(dim))
+    }
+
+    /// With this many numbers of curvature.
+    pub(crate) fn with_len(dim: usize, curvature: usize) -> Self {
+        Self { value: 0.0, grad: vec![0.0; dim], hess: vec![0.0; curvature], usable: false }
     }
 }
 

@@ -10,7 +10,7 @@ pub mod mixture;
 pub mod modes;
 
 pub(crate) use block::MixtureBlock;
-pub use covariance::{AnyCovariance, Covariance, CovarianceKind, Diag, Full};
+pub use covariance::{AnyCovariance, Covariance, CovarianceKind, Diag, Full, LowRank};
 pub use gaussian::Gaussian;
 pub use mixture::{Covariances, Mixture};
 pub use modes::Mode;

@@ -36,6 +36,8 @@ pub(crate) enum Purpose {
     Probe = 12,
     /// Chains that finish a fit.
     Chains = 13,
+    /// Directions along which the curvature at a summit is measured.
+    Sketch = 14,
 }
 
 /// One stream of random numbers.

@@ -5,7 +5,7 @@ mod common;
 
 use common::{data, distance, gaussian, mixture};
 use natmix::checkpoint::{Checkpoint, read_checkpoint_bytes};
-use natmix::family::{CovarianceKind, Covariances, Gaussian, Mixture};
+use natmix::family::{CovarianceKind, Covariances, Gaussian, LowRank, Mixture};
 use natmix::observe::{Iteration, Observer};
 use natmix::stop::StopReason;
 use natmix::target::ClosureTarget;
@@ -87,10 +87,13 @@ fn all_notes(fitted: &Fitted) -> String {
 
 #[test]
 fn a_gaussian_is_found_exactly_with_one_component() {
-    for covariance in [CovarianceKind::Full, CovarianceKind::Diag] {
+    let factors: Vec<f64> = (0..16).map(|i| 0.5 + f64::from(i * i % 7) / 7.0).collect();
+    let low_rank = LowRank::from_factors(&[0.5, 1.0, 0.2, 2.0, 0.7, 1.5, 0.1, 0.9], &factors).unwrap();
+    for &covariance in CovarianceKind::ALL {
         let own = match covariance {
             CovarianceKind::Full => gaussian(8, 3.0, 5),
             CovarianceKind::Diag => common::diag_gaussian(8, 3.0, 5),
+            CovarianceKind::LowRank => Gaussian::new(vec![3.0; 8], low_rank.clone()),
         };
         let target = Mixture::single(own.clone());
         let fitted = fit(&target, &Config { covariance, seed: 3, ..Config::default() }).unwrap();

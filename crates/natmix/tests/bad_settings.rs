@@ -163,6 +163,7 @@ fn a_start_that_does_not_fit_is_refused() {
     };
     let start = |dim: usize, components: usize, shape: CovarianceKind| {
         let prec = match shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Diag => AnyCovariance::from(Diag::new(vec![1.0; dim]).unwrap()),
             CovarianceKind::Full => {
                 let eye = (0..dim * dim).map(|at| f64::from(u8::from(at % (dim + 1) == 0)));

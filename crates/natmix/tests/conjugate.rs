@@ -38,6 +38,7 @@ fn check(method: Method, shape: CovarianceKind, limits: &ErrorLimits, resolution
         let kl = q.kl(regression.best(shape));
         let mean = regression.mean_error(q.mean());
         let prec = match shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Diag => largest(&regression.diagonal_errors(&q.precision().matrix())),
             CovarianceKind::Full => 0.0,
         };

@@ -43,6 +43,7 @@ impl Target for Probe<'_> {
         for z in z.iter() {
             let delta: Vec<f64> = z.iter().zip(self.q.mean()).map(|(z, m)| z - m).collect();
             eps.extend((0..d).map(|i| match self.q.precision() {
+                AnyCovariance::LowRank(_) => unreachable!("has tests of its own"),
                 AnyCovariance::Diag(_) => factor[i] * delta[i],
                 AnyCovariance::Full(_) => (i..d).map(|j| factor[j + i * d] * delta[j]).sum(),
             }));

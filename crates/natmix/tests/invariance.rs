@@ -156,6 +156,7 @@ fn check_equivariance(shape: CovarianceKind, config: &Config, what: &str) {
     };
     let move_gaussian = |g: &Gaussian| {
         let prec = match g.precision() {
+            AnyCovariance::LowRank(_) => unreachable!("has tests of its own"),
             AnyCovariance::Diag(prec) => {
                 let entries = (0..d).map(|i| prec.entries()[i] * inverse[i + i * d].powi(2)).collect();
                 AnyCovariance::from(Diag::new(entries).unwrap())
@@ -174,6 +175,7 @@ fn check_equivariance(shape: CovarianceKind, config: &Config, what: &str) {
     };
     let count = config.parts().unwrap().components;
     let start = match shape {
+        CovarianceKind::LowRank => unreachable!("has tests of its own"),
         CovarianceKind::Full => mixture(d, count, 1.5, 11),
         CovarianceKind::Diag => {
             let components = (0..count).map(|k| {

@@ -78,6 +78,7 @@ impl Family {
 
     fn member(self) -> Gaussian {
         match self.shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Diag => diag_gaussian(self.d, 1.5, 4),
             CovarianceKind::Full => gaussian(self.d, 1.5, 4),
         }
@@ -91,6 +92,7 @@ impl Family {
     /// Vector and symmetric matrix as coordinates; `twice` is the weight of an entry off the diagonal.
     fn flatten(self, vector: &[f64], matrix: &[f64], twice: f64) -> Vec<f64> {
         let entry = |(i, j): (usize, usize)| match self.shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Diag => matrix[i],
             CovarianceKind::Full => matrix[i + j * self.d] * if i == j { 1.0 } else { twice },
         };
@@ -101,6 +103,7 @@ impl Family {
         let mut matrix = vec![0.0; self.shape.curvature_shape().len(self.d)];
         for ((i, j), x) in self.pairs().into_iter().zip(&flat[self.d..]) {
             match self.shape {
+                CovarianceKind::LowRank => unreachable!("has tests of its own"),
                 CovarianceKind::Diag => matrix[i] = *x,
                 CovarianceKind::Full => {
                     let x = if i == j { *x } else { x / twice };
@@ -159,6 +162,7 @@ fn natural_gradient_is_the_gradient_in_expectation_parameters() {
         let moments =
             moments_from(&p, &Mixture::single(q.clone()), 0, &points, &weights, Estimator::Stein, 0.0).unwrap();
         let curvature = |i: usize, j: usize| match family.shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Diag if i == j => moments.hess[i],
             CovarianceKind::Diag => 0.0,
             CovarianceKind::Full => moments.hess[i + j * family.d],

@@ -5,7 +5,7 @@
 //! coordinates are shown.
 
 use super::Moment;
-use natmix::family::{Gaussian, Mixture};
+use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::observe::Frame;
 use natmix::target::Target;
 
@@ -64,6 +64,10 @@ impl FormationView {
     pub fn moment(&self, frame: &Frame) -> Moment {
         let q = &frame.mixture;
         let covariance = |component: &Gaussian| -> Vec<Vec<f64>> {
+            if component.covariance_kind() == CovarianceKind::LowRank {
+                // In many dimensions: a solve for each line instead of a matrix.
+                return self.lines.iter().map(|a| self.covariances_with(a, component)).collect();
+            }
             let own = component.precision().covariance();
             let row = |a: &Line| self.lines.iter().map(|b| covariance(a, b, &own, component.dim())).collect();
             self.lines.iter().map(row).collect()
@@ -76,6 +80,16 @@ impl FormationView {
             means: q.components().iter().map(|c| self.lines.iter().map(|line| line.at(c.mean())).collect()).collect(),
             covariances: q.components().iter().map(covariance).collect(),
         }
+    }
+}
+
+impl FormationView {
+    /// Covariances of a line with all lines.
+    fn covariances_with(&self, line: &Line, component: &Gaussian) -> Vec<f64> {
+        let mut column = vec![0.0; component.dim()];
+        line.terms.iter().for_each(|(j, factor)| column[*j] += factor);
+        component.precision().solve(&mut column);
+        self.lines.iter().map(|b| b.terms.iter().map(|(j, factor)| factor * column[*j]).sum()).collect()
     }
 }
 

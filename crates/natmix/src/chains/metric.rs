@@ -2,6 +2,7 @@
 
 use crate::family::{Gaussian, Mixture};
 use crate::linalg::{self, Memory};
+use crate::target::CurvatureShape;
 
 /// Share of the distance between an old and a new metric that must be noise for nothing to have changed.
 const UNCHANGED: f64 = 0.5;
@@ -19,7 +20,7 @@ impl Metric {
     /// The covariance of a Gaussian; its variances alone where the whole is not positive definite to rounding.
     pub fn of(gaussian: &Gaussian) -> Self {
         let precision = gaussian.precision();
-        if precision.covariance().len() == gaussian.dim() {
+        if gaussian.curvature_shape() == CurvatureShape::Diag {
             return Self::Diag(precision.variances());
         }
         Self::dense(precision.covariance_full(), gaussian.dim())

@@ -6,6 +6,7 @@
 //! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
 use super::certificate::{Certificate, certify};
+use super::scales::Scales;
 use super::walkers::{Group, Moves};
 use super::{Metric, Walkers};
 use crate::answer::delivered::{DeliveredChains, DeliveredDraws};
@@ -42,7 +43,7 @@ const LEAST_ACCEPTANCE: f64 = 0.05;
 /// Kept iterations per round, and rounds before the first certificate and before a new warm-up.
 const ROUND: u64 = 25;
 const FEWEST_ROUNDS: usize = 3;
-const MOST_ROUNDS: usize = 12;
+const MOST_ROUNDS: usize = 5;
 /// Iterations per independent one, about, while warming up.
 const CORRELATED: f64 = 3.0;
 /// Error of the energy, in nats, from which on a trajectory has diverged: its steps are too long for the place where it is.
@@ -182,21 +183,31 @@ fn first_points(evaluator: &mut dyn Evaluator, mixture: &Mixture, seed: u64) -> 
 impl Run<'_, '_> {
     fn warm_up(&mut self) -> Result<(), Error> {
         for _ in 0..SHORT {
-            self.iterate(SHORT_TRAJECTORY, true)?;
-        }
-        for window in 1..=WINDOWS.1 {
-            let mut draws = Vec::new();
-            for _ in 0..WINDOW {
-                self.iterate(knob("NATMIX_T", TRAJECTORY), true)?;
-                draws.extend_from_slice(&self.walkers.z);
+            if !self.is_over() {
+                self.iterate(SHORT_TRAJECTORY, true)?;
             }
-            let changed = self.adapt(&draws);
-            if !changed && window >= WINDOWS.0 || self.is_over() {
+        }
+        let mut draws = Vec::new();
+        for window in 1..=WINDOWS.1 {
+            // The last two windows say more than one, and the first was on its way.
+            if window > 2 {
+                draws.drain(..draws.len() / 2);
+            } else {
+                draws.clear();
+            }
+            for _ in 0..WINDOW {
+                if self.is_over() {
+                    return Ok(());
+                }
+                self.iterate(TRAJECTORY, true)?;
+                draws.extend(self.walkers.points());
+            }
+            if !self.adapt(draws.clone())? && window >= WINDOWS.0 {
                 break;
             }
         }
         for _ in 0..SETTLING {
-            self.iterate(knob("NATMIX_T", TRAJECTORY), true)?;
+            self.iterate(TRAJECTORY, true)?;
         }
         Ok(())
     }
@@ -205,14 +216,18 @@ impl Run<'_, '_> {
         self.stopped || self.evaluator.spent().evals >= self.limit
     }
 
-    /// Takes the metric from draws; returns whether it has changed beyond the noise.
-    fn adapt(&mut self, draws: &[f64]) -> bool {
+    /// Takes coordinates and metric from draws; returns whether they have changed beyond the noise.
+    fn adapt(&mut self, mut draws: Vec<f64>) -> Result<bool, Error> {
         let d = self.walkers.d;
         let effective = (draws.len() / d) as f64 / CORRELATED;
-        let (metric, changed) = self.metric.adapted(draws, effective, d);
+        let scales = Scales::of(&draws, d, effective);
+        let new = scales.is_some() && !self.walkers.is_scaled();
+        self.walkers = self.walkers.clone().in_coordinates(self.evaluator, scales)?;
+        self.walkers.to_coordinates(&mut draws);
+        let (metric, changed) = self.metric.adapted(&draws, effective, d);
         self.metric = metric;
         self.adapted = 0;
-        changed
+        Ok(changed || new)
     }
 
     /// One trajectory of every chain; while `warming` up, the step adapts.
@@ -221,8 +236,7 @@ impl Run<'_, '_> {
         let iteration = self.progress.iteration;
         let mut noise = Noise::new(self.seed, Purpose::Chains, 1, iteration, 1);
         let length = length * (JITTER.0 + (JITTER.1 - JITTER.0) * noise.uniform());
-        let longest = self.log_step.exp()
-            * if warming { 1.0 } else { knob("NATMIX_J", 1.0) + (1.0 - knob("NATMIX_J", 1.0)) * noise.uniform() };
+        let longest = self.log_step.exp();
         let steps = ((length / longest).ceil() as usize).clamp(1, MOST_STEPS);
         let step = (length / steps as f64).min(longest);
         let groups = [Group { metric: &self.metric, chains: 0..self.walkers.len(), step }];
@@ -232,15 +246,11 @@ impl Run<'_, '_> {
             self.adapted += 1;
             let inverse: f64 = moves.acceptance.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();
             let harmonic = moves.acceptance.len() as f64 / inverse;
-            self.log_step += (harmonic - knob("NATMIX_A", ACCEPTED)) / (self.adapted as f64).powf(0.4);
+            self.log_step += (harmonic - ACCEPTED) / (self.adapted as f64).powf(0.4);
         } else {
             self.progress.kept += 1;
         }
         self.stopped |= !(self.watch)(&self.progress, &*self.evaluator);
-        if std::env::var_os("NATMIX_CHAINS").is_some() {
-            let mean = moves.acceptance.iter().sum::<f64>() / moves.acceptance.len() as f64;
-            eprintln!("{iteration} L {steps} step {step:.3} accept {mean:.2} evals {}", self.evaluator.spent().evals);
-        }
         Ok(moves)
     }
 
@@ -253,12 +263,15 @@ impl Run<'_, '_> {
             self.progress.kept = 0;
             for round in 1.. {
                 for _ in 0..ROUND {
-                    let moves = self.iterate(knob("NATMIX_T", TRAJECTORY), false)?;
+                    if self.stopped {
+                        break;
+                    }
+                    let moves = self.iterate(TRAJECTORY, false)?;
                     // A trajectory that cannot be evaluated at its end has diverged, too.
                     diverged.extend(moves.gain.iter().map(|gain| gain.is_nan() || *gain < -DIVERGED));
                     energy.extend_from_slice(&moves.energy);
-                    draws.extend_from_slice(&self.walkers.z);
-                    log_p.extend_from_slice(&self.walkers.log_p);
+                    draws.extend(self.walkers.points());
+                    log_p.extend(self.walkers.log_densities());
                 }
                 let exhausted = self.is_over();
                 if round < FEWEST_ROUNDS && !exhausted {
@@ -279,15 +292,6 @@ impl Run<'_, '_> {
                 }
                 self.progress.r_hat = certificate.r_hat();
                 let holds = certificate.reasons.is_empty();
-                if std::env::var_os("NATMIX_CHAINS").is_some() {
-                    eprintln!(
-                        "round {round} evals {} r_hat {:.4} ess {:.0} {:?}",
-                        self.evaluator.spent().evals,
-                        self.progress.r_hat,
-                        certificate.least_ess(),
-                        certificate.reasons
-                    );
-                }
                 if holds && held || exhausted {
                     let (chains, per_start, exhausted) = (CHAINS, PER_START, !holds);
                     return Ok(ChainDraws {
@@ -308,9 +312,10 @@ impl Run<'_, '_> {
             }
             // The first half may still have been on its way.
             let later = draws.len() / self.walkers.d / 2 * self.walkers.d;
-            self.adapt(&draws[later..]);
+            draws.drain(..later);
+            self.adapt(draws)?;
             for _ in 0..SETTLING {
-                self.iterate(knob("NATMIX_T", TRAJECTORY), true)?;
+                self.iterate(TRAJECTORY, true)?;
             }
             most_rounds *= 2;
         }
@@ -327,8 +332,4 @@ impl Run<'_, '_> {
         let column = |j: usize| parameters.iter().skip(j).step_by(names.len()).copied().collect();
         certify(&names, (CHAINS, PER_START), &column, diverged)
     }
-}
-
-fn knob(name: &str, default: f64) -> f64 {
-    std::env::var(name).ok().and_then(|x| x.parse().ok()).unwrap_or(default)
 }

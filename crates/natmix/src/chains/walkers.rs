@@ -1,6 +1,7 @@
 //! Chains that move together: one batch of evaluations per step of all of them.
 
 use super::Metric;
+use super::scales::Scales;
 use crate::error::Error;
 use crate::evaluate::{Batch, Evaluator, Part, Request};
 use crate::noise::{Noise, Purpose};
@@ -29,10 +30,12 @@ pub(crate) struct Moves {
 #[derive(Clone, Debug)]
 pub(crate) struct Walkers {
     pub d: usize,
-    /// Points, one after the other.
+    /// Points, one after the other, with log densities and gradients: in the coordinates in which they move.
     pub z: Vec<f64>,
     pub log_p: Vec<f64>,
     pub grad: Vec<f64>,
+    /// These coordinates, if they are not the target's own.
+    scales: Option<Scales>,
 }
 
 impl Walkers {
@@ -41,7 +44,48 @@ impl Walkers {
         let d = evaluator.dim();
         let ticket = evaluator.submit(batch_of(&z, d));
         let Part { z, log_p, grad, .. } = evaluator.collect(ticket)?.parts.pop().unwrap_or_default();
-        Ok(Self { d, z, log_p, grad })
+        Ok(Self { d, z, log_p, grad, scales: None })
+    }
+
+    /// The same chains in other coordinates.
+    pub fn in_coordinates(self, evaluator: &mut dyn Evaluator, scales: Option<Scales>) -> Result<Self, Error> {
+        let mut walkers = Self::start(evaluator, self.points())?;
+        if let Some(scales) = scales {
+            scales.backward(&mut walkers.z);
+            scales.pull_back(&walkers.z, &mut walkers.log_p, &mut walkers.grad);
+            walkers.scales = Some(scales);
+        }
+        Ok(walkers)
+    }
+
+    /// Whether they move in other coordinates than the target's own.
+    pub fn is_scaled(&self) -> bool {
+        self.scales.is_some()
+    }
+
+    /// The points in the target's own coordinates.
+    pub fn points(&self) -> Vec<f64> {
+        let mut points = self.z.clone();
+        if let Some(scales) = &self.scales {
+            scales.forward(&mut points);
+        }
+        points
+    }
+
+    /// The log densities of the target.
+    pub fn log_densities(&self) -> Vec<f64> {
+        let mut log_p = self.log_p.clone();
+        if let Some(scales) = &self.scales {
+            log_p.iter_mut().zip(scales.log_det(&self.z)).for_each(|(log_p, log_det)| *log_p -= log_det);
+        }
+        log_p
+    }
+
+    /// Points of the target in the coordinates in which the chains move.
+    pub fn to_coordinates(&self, points: &mut [f64]) {
+        if let Some(scales) = &self.scales {
+            scales.backward(points);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -78,14 +122,24 @@ impl Walkers {
         kick(&mut momenta, &self.grad, 0.5);
         // Travels to the evaluator and back, so that steps allocate nothing.
         let mut batch = batch_of(&self.z, d);
+        let mut own = if self.scales.is_some() { self.z.clone() } else { Vec::new() };
         for left in (0..steps).rev() {
             let z = &mut batch.parts[0].z;
             for group in groups {
                 group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
                 z[rows(group)].iter_mut().zip(&velocities[rows(group)]).for_each(|(z, v)| *z += group.step * v);
             }
+            if let Some(scales) = &self.scales {
+                own.copy_from_slice(z);
+                scales.forward(z);
+            }
             let ticket = evaluator.submit(batch);
             batch = evaluator.collect(ticket)?;
+            if let Some(scales) = &self.scales {
+                let Part { z, log_p, grad, .. } = &mut batch.parts[0];
+                scales.pull_back(&own, log_p, grad);
+                z.copy_from_slice(&own);
+            }
             kick(&mut momenta, &batch.parts[0].grad, if left > 0 { 1.0 } else { 0.5 });
         }
         let Part { z, log_p, grad, .. } = &batch.parts[0];

@@ -51,7 +51,7 @@ crate::overlay! {
         /// Number of components, or auto [default: auto]
         #[cfg_attr(feature = "clap", arg(long, value_name = "K", value_parser = parse::<OrAuto<usize>>))]
         pub components: OrAuto<usize>,
-        /// Covariances: full, diag or auto [default: auto: the method's, diag above 300 dimensions]
+        /// Covariances: full, diag, low-rank or auto [default: auto: the method's, diag above 300 dimensions]
         #[cfg_attr(feature = "clap", arg(long, value_name = "SHAPE", value_parser = parse::<OrAuto<CovarianceKind>>))]
         pub covariance: OrAuto<CovarianceKind>,
         /// Where points are drawn from: mixture, component [default: the method's]

@@ -17,6 +17,7 @@
 
 pub mod diag;
 pub mod full;
+pub mod low_rank;
 #[cfg(test)]
 mod spherical;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod tests;
 
 pub use diag::Diag;
 pub use full::Full;
+pub use low_rank::LowRank;
 #[cfg(test)]
 pub use spherical::Spherical;
 
@@ -49,6 +51,23 @@ pub trait Covariance: std::fmt::Debug + Send + Sync {
     fn curvature_shape() -> CurvatureShape
     where
         Self: Sized;
+
+    /// Numbers of the curvature that [`Covariance::regress`] writes and the steps read: those of that layout, and where a kind
+    /// finds more in the points, what its page says.
+    fn curvature_len(dim: usize) -> usize
+    where
+        Self: Sized,
+    {
+        Self::curvature_shape().len(dim)
+    }
+
+    /// Fewest points that [`Covariance::regress`] needs beyond those for any diagonal.
+    fn regression_points() -> usize
+    where
+        Self: Sized,
+    {
+        0
+    }
 
     /// Independent coordinates with these standard deviations; fails with the first whose square does not fit.
     fn from_sd(sd: &[f64]) -> Result<Self, usize>
@@ -107,7 +126,13 @@ pub trait Covariance: std::fmt::Debug + Send + Sync {
     }
     /// The trace of `other.S S^-1`, which the KL divergence from `self` to `other` needs.
     fn trace_under(&self, other: &dyn Covariance) -> f64 {
-        self.covariance_full().iter().zip(&other.full_matrix()).map(|(a, b)| a * b).sum()
+        let (d, own) = (self.dim(), self.covariance());
+        if own.len() == d {
+            let mut diagonal = vec![0.0; d];
+            other.add_to(&mut diagonal, 1.0, CurvatureShape::Diag);
+            return own.iter().zip(&diagonal).map(|(a, b)| a * b).sum();
+        }
+        own.iter().zip(&other.full_matrix()).map(|(a, b)| a * b).sum()
     }
 
     /// `out = S x`.
@@ -224,6 +249,14 @@ macro_rules! kinds {
             pub fn curvature_shape(self) -> CurvatureShape {
                 match self { $($(#[$only])* Self::$kind => $kind::curvature_shape(),)* }
             }
+            /// [`Covariance::curvature_len`] of this kind.
+            pub(crate) fn curvature_len(self, dim: usize) -> usize {
+                match self { $($(#[$only])* Self::$kind => $kind::curvature_len(dim),)* }
+            }
+            /// [`Covariance::regression_points`] of this kind.
+            pub(crate) fn regression_points(self) -> usize {
+                match self { $($(#[$only])* Self::$kind => $kind::regression_points(),)* }
+            }
             /// [`Covariance::from_sd`] of this kind.
             pub fn with_sd(self, sd: &[f64]) -> Result<AnyCovariance, usize> {
                 match self { $($(#[$only])* Self::$kind => $kind::from_sd(sd).map(Into::into),)* }
@@ -296,6 +329,7 @@ macro_rules! kinds {
 kinds! {
     Full, "full", "A full symmetric matrix.";
     Diag, "diag", "Independent coordinates.";
+    LowRank, "low-rank", "Independent coordinates with a few directions of correlation: linear in the dimension.";
     #[cfg(test)] Spherical, "spherical", "One variance for all coordinates.";
 }
 

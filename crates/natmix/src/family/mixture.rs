@@ -269,15 +269,6 @@ impl Mixture {
         }
     }
 
-    /// The Gaussian with the mixture's mean and covariance; `None` if the covariance is not positive definite to rounding.
-    pub(crate) fn merged(&self) -> Option<Gaussian> {
-        if let [only] = self.components() {
-            return Some(only.clone());
-        }
-        let (mean, covariance) = (self.mean(), self.covariance());
-        super::Full::from_covariance(self.dim(), covariance).ok().map(|full| Gaussian::new(mean, full))
-    }
-
     /// Mean of the mixture.
     pub fn mean(&self) -> Vec<f64> {
         let mut mean = vec![0.0; self.dim()];

@@ -11,7 +11,7 @@
 //! ```
 
 use super::Mixture;
-use super::covariance::AnyCovariance;
+use super::covariance::{AnyCovariance, CovarianceKind};
 use super::gaussian::Gaussian;
 use crate::target::CurvatureShape;
 
@@ -64,19 +64,22 @@ impl Mixture {
         let (d, shape) = (self.dim(), self.curvature_shape());
         let mut z = start.to_vec();
         for _ in 0..STEPS {
-            let mut matrix = vec![0.0; shape.len(d)];
             let mut pull = vec![0.0; d];
-            for (log_r, component) in self.log_responsibilities(&z).iter().zip(self.components()) {
-                let r = log_r.exp();
-                if r < 1e-12 {
-                    continue;
-                }
-                component.precision().add_to(&mut matrix, r, shape);
+            let shares = self.log_responsibilities(&z).into_iter().map(f64::exp).zip(self.components());
+            let near: Vec<(f64, &Gaussian)> = shares.filter(|(r, _)| *r >= 1e-12).collect();
+            for (r, component) in &near {
                 let mut own = vec![0.0; d];
                 component.precision().times(component.mean(), &mut own);
                 pull.iter_mut().zip(&own).for_each(|(p, x)| *p += r * x);
             }
-            let Some(next) = solve(shape, matrix, &pull) else { break };
+            let next = if self.covariance_kind() == CovarianceKind::LowRank {
+                solve_by_products(&near, &z, &pull)
+            } else {
+                let mut matrix = vec![0.0; shape.len(d)];
+                near.iter().for_each(|(r, component)| component.precision().add_to(&mut matrix, *r, shape));
+                solve(shape, matrix, &pull)
+            };
+            let Some(next) = next else { break };
             let moved = next.iter().zip(&z).map(|(a, b)| (a - b).abs() / (1.0 + b.abs())).fold(0.0, f64::max);
             z = next;
             if moved < 1e-9 {
@@ -103,4 +106,67 @@ fn solve(shape: CurvatureShape, matrix: Vec<f64>, pull: &[f64]) -> Option<Vec<f6
     let mut z = pull.to_vec();
     prec.solve(&mut z);
     Gaussian::new(z.clone(), prec).is_sound().then_some(z)
+}
+
+/// Solves `sum_k r_k S_k z = pull` from products alone, by conjugate gradients from `start`, with the covariance of the most
+/// responsible component as preconditioner: with one component it is exact at once.
+fn solve_by_products(near: &[(f64, &Gaussian)], start: &[f64], pull: &[f64]) -> Option<Vec<f64>> {
+    let (_, heaviest) = near.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let times = |x: &[f64]| {
+        let (mut sum, mut own) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        for (r, component) in near {
+            component.precision().times(x, &mut own);
+            sum.iter_mut().zip(&own).for_each(|(sum, x)| *sum += r * x);
+        }
+        sum
+    };
+    let precondition = |x: &[f64]| {
+        let mut solved = x.to_vec();
+        heaviest.precision().solve(&mut solved);
+        solved
+    };
+    let mut z = start.to_vec();
+    let mut rest: Vec<f64> = pull.iter().zip(times(&z)).map(|(p, x)| p - x).collect();
+    let mut direction = precondition(&rest);
+    let mut size = dot(&rest, &direction);
+    for _ in 0..STEPS {
+        if size <= f64::EPSILON * f64::EPSILON {
+            break;
+        }
+        let ahead = times(&direction);
+        let step = size / dot(&direction, &ahead);
+        z.iter_mut().zip(&direction).for_each(|(z, x)| *z += step * x);
+        rest.iter_mut().zip(&ahead).for_each(|(rest, x)| *rest -= step * x);
+        let solved = precondition(&rest);
+        let next = dot(&rest, &solved);
+        direction.iter_mut().zip(&solved).for_each(|(x, new)| *x = new + next / size * *x);
+        size = next;
+    }
+    z.iter().all(|x| x.is_finite()).then_some(z)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{Full, LowRank};
+
+    #[test]
+    fn products_alone_find_the_modes_of_low_rank_components() {
+        let low = |s: f64| LowRank::from_factors(&[0.5, 1.0 * s, 0.8], &[0.9, -0.4 * s, 0.3]).unwrap();
+        let means = [vec![0.0, 0.0, 0.0], vec![2.0, 1.0, 0.5]];
+        let pair = |full: bool| {
+            let part = |(mean, s): (&Vec<f64>, f64)| {
+                let (mean, low) = (mean.clone(), Gaussian::new(mean.clone(), low(s)));
+                let dense = low.precision().full_matrix();
+                if full { Gaussian::new(mean, Full::from_precision(3, &dense).unwrap()) } else { low }
+            };
+            Mixture::new(&[0.6, 0.4], means.iter().zip([1.0, 1.5]).map(part).collect()).unwrap()
+        };
+        let (found, expected) = (pair(false).modes(), pair(true).modes());
+        assert_eq!(found.len(), expected.len());
+        for (a, b) in found.iter().zip(&expected) {
+            assert!(a.at.iter().zip(&b.at).all(|(a, b)| (a - b).abs() < 1e-6), "{a:?} {b:?}");
+        }
+    }
 }

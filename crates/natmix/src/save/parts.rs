@@ -1,5 +1,6 @@
 //! Mixtures as tensors: `log_weights [K]`, `means [K, d]`, and those that the kind of covariance names, one entry per
-//! component: for diagonal and full ones `factors` and `precisions`, `[K, d]` or `[K, d, d]`.
+//! component: for diagonal and full ones `factors` and `precisions`, `[K, d]` or `[K, d, d]`; for low-rank ones `precisions`,
+//! `directions` and `values`.
 //!
 //! Factors `L` and precisions `S = L L'` are both kept: either could be computed from the other, but not to the bit.
 //! Matrices are row-major, as other readers of safetensors expect: `factors[k]` is lower triangular.

@@ -36,7 +36,7 @@ use super::{Outcome, Progress, Strategy, StrategyKind, Tools, need_gradient};
 use crate::config::{Automatic, Config};
 use crate::error::Error;
 use crate::evaluate::Batch;
-use crate::family::{Gaussian, Mixture};
+use crate::family::{CovarianceKind, Gaussian, Mixture};
 use crate::rule::{self, Skipped, StepInfo, trust_region};
 use crate::run::stop::StopReason;
 use crate::save::bundle::{Layout, Tensors};
@@ -54,12 +54,12 @@ use state::{AutomaticState, StepMemory};
 pub const DEFAULT_EVALS: u64 = 100_000;
 
 /// Points that a component draws where the points of others are of no use to it.
-fn unaided_draws(dim: usize, shape: CurvatureShape, tuning: &Tuning) -> usize {
+fn unaided_draws(dim: usize, kind: CovarianceKind, tuning: &Tuning) -> usize {
     let more = (tuning.draw_per_dimension * dim as f64) as usize;
-    match shape {
+    match kind.curvature_shape() {
         CurvatureShape::Full => (tuning.draw_base + more).max(tuning.draw_min),
         // The regression is by coordinate, so the dimension does not matter.
-        CurvatureShape::Diag => tuning.draw_min,
+        CurvatureShape::Diag => tuning.draw_min.max(kind.regression_points()),
     }
 }
 
@@ -142,7 +142,7 @@ impl StrategyKind for AutomaticKind<'_> {
 
 /// A state around a first mixture.
 fn first_state(mixture: Mixture, search: SearchSummary, settings: &Automatic) -> AutomaticState {
-    let draws = unaided_draws(mixture.dim(), mixture.curvature_shape(), &settings.tuning);
+    let draws = unaided_draws(mixture.dim(), mixture.covariance_kind(), &settings.tuning);
     AutomaticState::new(mixture, search, settings.trust_region, draws)
 }
 
@@ -276,7 +276,7 @@ impl AutomaticStrategy {
         let count = self.state.mixture.len();
         let work = &mut self.work;
         let (estimates, tuning) = (&work.estimates, &self.settings.tuning);
-        let most_draws = unaided_draws(self.state.mixture.dim(), self.state.mixture.curvature_shape(), tuning);
+        let most_draws = unaided_draws(self.state.mixture.dim(), self.state.mixture.covariance_kind(), tuning);
         let wanted_points = tuning.draw_effective_factor * most_draws;
         let phase = &mut self.state.phase;
         let settling = phase.settling_left.is_some();

@@ -101,6 +101,7 @@ pub fn gauss_hermite(n: usize) -> (Vec<f64>, Vec<f64>) {
 /// The factor `L` of a diagonal or full precision.
 pub fn factor(gaussian: &Gaussian) -> &[f64] {
     match gaussian.precision() {
+        AnyCovariance::LowRank(_) => unreachable!("has tests of its own"),
         AnyCovariance::Diag(prec) => prec.root(),
         AnyCovariance::Full(prec) => prec.factor(),
     }
@@ -112,6 +113,7 @@ pub fn place(gaussian: &Gaussian, eps: &mut [f64]) {
     for z in eps.chunks_exact_mut(d) {
         for i in (0..d).rev() {
             z[i] = match gaussian.precision() {
+                AnyCovariance::LowRank(_) => unreachable!("has tests of its own"),
                 AnyCovariance::Diag(_) => z[i] / factor[i],
                 AnyCovariance::Full(_) => {
                     (z[i] - (i + 1..d).map(|j| factor[j + i * d] * z[j]).sum::<f64>()) / factor[i * (d + 1)]

@@ -59,6 +59,7 @@ pub fn component(random: &mut Random, d: usize, shape: CovarianceKind) -> Gaussi
     let mean = (0..d).map(|_| far * random.signed()).collect();
     let diagonal: Vec<f64> = (0..d).map(|_| root_scale * random.decade(-0.5 * spread, 0.5 * spread)).collect();
     let prec = match shape {
+        CovarianceKind::LowRank => unreachable!("has tests of its own"),
         CovarianceKind::Diag => AnyCovariance::from(Diag::new(diagonal.iter().map(|x| x * x).collect()).unwrap()),
         CovarianceKind::Full => {
             // T D or D T with unit triangular T: the ill-conditioned directions are turned or along the axes.
@@ -118,6 +119,7 @@ pub fn matrix(random: &mut Random, s: &[f64], d: usize, shape: CovarianceKind, r
     let mut h = vec![0.0; s.len()];
     for i in 0..d {
         match shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Diag => h[i] = entry(i, i, i),
             CovarianceKind::Full => {
                 for j in 0..=i {
@@ -131,6 +133,7 @@ pub fn matrix(random: &mut Random, s: &[f64], d: usize, shape: CovarianceKind, r
         let (i, j) = (random.below(d), random.below(d));
         let bad = random.broken();
         match shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Diag => h[i] = bad,
             CovarianceKind::Full => (h[i + j * d], h[j + i * d]) = (bad, bad),
         }

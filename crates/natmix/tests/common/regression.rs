@@ -70,6 +70,7 @@ impl ConjugateRegression {
     /// The best Gaussian of a shape.
     pub fn best(&self, shape: CovarianceKind) -> &Gaussian {
         match shape {
+            CovarianceKind::LowRank => unreachable!("has tests of its own"),
             CovarianceKind::Full => &self.posterior,
             CovarianceKind::Diag => &self.mean_field,
         }
@@ -132,6 +133,7 @@ pub fn settings(method: Method, covariance: CovarianceKind, seed: u64) -> Config
         (_, CovarianceKind::Diag) => {
             Config { max_iterations: 1_000, ..base.with_parts(|parts| Parts { draws_per_component: 2 * DIM, ..parts }) }
         }
+        (_, CovarianceKind::LowRank) => unreachable!("has tests of its own"),
     }
 }
 

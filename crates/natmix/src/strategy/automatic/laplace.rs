@@ -1,5 +1,7 @@
 //! The Gaussian with the curvature at a summit, from differences of gradients.
 
+mod sketch;
+
 use super::ascent::Summit;
 use super::evaluate::LimitedEvaluator;
 use super::tuning::Tuning;
@@ -25,6 +27,9 @@ pub(crate) fn laplace(
     tuning: &Tuning,
 ) -> Result<Option<Gaussian>, Error> {
     let d = sd.len();
+    if kind == CovarianceKind::LowRank && d > tuning.laplace_max_diagonal {
+        return sketch::sketch(evaluator, summit, sd, tuning);
+    }
     let known = if kind.curvature_shape() == CurvatureShape::Diag && d > tuning.laplace_max_diagonal {
         Some(summit.variance.iter().zip(sd).map(|(v, sd)| sd * sd / v).collect())
     } else if evaluator.can_afford(d) && evaluator.goes_on() {

@@ -13,10 +13,9 @@
 
 use super::tuning::Tuning;
 use crate::estimate::Moments;
-use crate::family::Gaussian;
+use crate::family::{CovarianceKind, Gaussian};
 use crate::family::covariance::CentredPoints;
 use crate::lanes;
-use crate::target::CurvatureShape;
 use crate::workspace::Scratch;
 
 /// Effective points below which a component is left as it is.
@@ -49,9 +48,9 @@ pub(crate) struct ComponentEstimate {
 }
 
 impl ComponentEstimate {
-    pub fn new(dim: usize, shape: CurvatureShape) -> Self {
+    pub fn new(dim: usize, kind: CovarianceKind) -> Self {
         Self {
-            moments: Moments::new(dim, shape),
+            moments: Moments::with_len(dim, kind.curvature_len(dim)),
             ess: 0.0,
             residual_variance: 0.0,
             radial_share: 0.0,
@@ -156,7 +155,7 @@ fn gather(to: &mut [f64], from: &[f64], index: &[usize]) {
 }
 
 /// Takes the weighted mean off each coordinate of transposed `x`; padding has no weight.
-fn centre(x: &mut [f64], mean: &mut [f64], w: &[f64], n: usize) {
+pub(super) fn centre(x: &mut [f64], mean: &mut [f64], w: &[f64], n: usize) {
     for (x, mean) in x.chunks_exact_mut(w.len()).zip(mean) {
         *mean = x.iter().zip(w).map(|(x, w)| x * w).sum();
         x[..n].iter_mut().for_each(|x| *x -= *mean);

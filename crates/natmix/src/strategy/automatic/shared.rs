@@ -188,7 +188,7 @@ impl SharedPoints {
     ) {
         let (d, count) = (q.dim(), q.len());
         let negligible = MIN_IMPORTANCE.ln();
-        estimates.resize_with(count, || ComponentEstimate::new(d, q.curvature_shape()));
+        estimates.resize_with(count, || ComponentEstimate::new(d, q.covariance_kind()));
         estimates.par_iter_mut().enumerate().for_each(|(k, estimate)| {
             estimate.index.clear();
             estimate.omega.clear();

@@ -24,7 +24,9 @@ impl AutomaticStrategy {
         // More points for the last iterations, but not more than a share of the budget.
         let settling_evals = tuning.settle_iterations * next;
         let affordable = budget.map_or(f64::INFINITY, |most| tuning.settle_share * most as f64 / settling_evals as f64);
-        let factor = (tuning.draw_reuse_max_components / count).max(tuning.settle_min_factor);
+        // A regression that needs many points has enough of them.
+        let many = self.state.mixture.covariance_kind().regression_points() > 0;
+        let factor = if many { 1 } else { tuning.draw_reuse_max_components / count }.max(tuning.settle_min_factor);
         let settling_factor = factor.min(affordable as usize).max(1);
         // A budget is used as long as a gain beyond the noise is expected.
         let strict = fixed == 0 && budget.is_some();

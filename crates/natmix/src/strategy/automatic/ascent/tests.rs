@@ -116,7 +116,7 @@ fn the_inverse_diagonal_is_that_of_the_two_loop_recursion() {
             let moved: Vec<f64> = (0..d).map(|i| ((3 * i + 5 * k + 1) as f64).sin()).collect();
             let fall: Vec<f64> = moved.iter().enumerate().map(|(i, x)| x * (1.0 + i as f64) + 0.1 * x.cos()).collect();
             let inverse = dot(&moved, &fall).recip();
-            (moved, fall, inverse)
+            Arc::new((moved, fall, inverse))
         })
         .collect();
     for pairs in [&pairs[..], &pairs[..1], &[]] {

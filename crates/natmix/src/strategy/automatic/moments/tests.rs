@@ -1,6 +1,5 @@
 use super::*;
 use crate::family::{Covariances, Mixture};
-use crate::target::CurvatureShape;
 
 /// The estimate for the only component of `q` from `n` of its own draws, with `b` and its gradient from `residual`.
 fn estimate_of(
@@ -13,7 +12,7 @@ fn estimate_of(
     let (z, mut gradients) = (q.sample(n, 5), vec![0.0; n * d]);
     let values: Vec<f64> =
         z.chunks_exact(d).zip(gradients.chunks_exact_mut(d)).map(|(z, grad)| residual(z, grad)).collect();
-    let mut estimate = ComponentEstimate::new(d, q.curvature_shape());
+    let mut estimate = ComponentEstimate::new(d, q.covariance_kind());
     estimate.index = (0..n).collect();
     estimate.omega = vec![1.0; n];
     let points = ResidualPoints { z: &z, residual: &values, grad_residual: &gradients };
@@ -137,7 +136,7 @@ fn the_correction_of_the_value_is_bounded_by_its_noise() {
 
 #[test]
 fn too_few_effective_points_are_not_usable() {
-    let mut estimate = ComponentEstimate::new(1, CurvatureShape::Diag);
+    let mut estimate = ComponentEstimate::new(1, CovarianceKind::Diag);
     (estimate.index, estimate.omega) = (vec![0, 1], vec![1.0, 1e-3]);
     let points = ResidualPoints { z: &[0.0, 1.0], residual: &[0.0, 1.0], grad_residual: &[0.0, 1.0] };
     estimate.update(&standard(1).components()[0], points, &mut Scratch::default(), &Tuning::default());

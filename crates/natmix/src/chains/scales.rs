@@ -1,0 +1,259 @@
+//! Coordinates in which a hierarchy is easier to walk: others are measured in units of a scale that depends on a few of them.
+//!
+//! Where some coordinates (log standard deviations of groups, say) determine how far others spread, no single metric fits: the
+//! density is a funnel. Draws show it: the log of the squared distance of `z_i` from its mean then rises with `z_s`. With `u_s`
+//! the standardised `z_s`, and `t = 3 tanh(u / 3)`, which is bounded, the chains move in `y`:
+//!
+//! ```text
+//! z_s = y_s,    z_i = m_i(u) + exp(sum_s slope_is u_s) (y_i - l_i(u))
+//! l_i = a_i + sum_s b_is t_s,    m_i = l_i + sum_s c_is (t_s^2 - mean of t_s^2)
+//! log det = sum_is slope_is u_s
+//! ```
+//!
+//! This is a partly non-centred parametrisation whose degree is read off the draws, for each coordinate. Around the mean it is
+//! the identity, so that the metric can stay as it is; everywhere it is one to one, so that a poor choice makes chains slow, not
+//! wrong.
+
+use super::statistics::mean_and_variance;
+use crate::linalg::{self, Memory, Transpose};
+
+/// Most coordinates that others take their scale from.
+const MOST_SCALES: usize = 6;
+/// Sum of the squared correlations, beyond that of chance, that a coordinate must explain for others to take their scale from
+/// it; and the same in standard errors.
+const WORTHWHILE: f64 = 0.1;
+const CLEAR: f64 = 5.0;
+/// Bound of `t`.
+const REACH: f64 = 3.0;
+
+/// Which coordinates take their scale from which.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scales {
+    d: usize,
+    /// The coordinates that the others take their scale from, with their means and standard deviations.
+    from: Vec<(usize, f64, f64)>,
+    /// Means of `t_s^2`.
+    square: Vec<f64>,
+    /// Coordinates that take their scale from others, with `a_i` and, per scale, slope, `b` and `c`.
+    scaled: Vec<Scaled>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Scaled {
+    coordinate: usize,
+    centre: f64,
+    slope: Vec<f64>,
+    linear: Vec<f64>,
+    quadratic: Vec<f64>,
+}
+
+/// What the coordinates in which chains move are at one point.
+struct Here {
+    u: Vec<f64>,
+    t: Vec<f64>,
+    /// Derivative of `t`.
+    rise: Vec<f64>,
+}
+
+impl Scales {
+    /// The scales that draws (one after another) show, if they show any. They are worth `effective` independent ones.
+    pub fn of(draws: &[f64], d: usize, effective: f64) -> Option<Self> {
+        let n = draws.len() / d;
+        let column = |j: usize| draws.iter().skip(j).step_by(d).copied();
+        let moments: Vec<(f64, f64)> = (0..d).map(|j| mean_and_variance(column(j))).collect();
+        if moments.iter().any(|(mean, variance)| !mean.is_finite() || !(*variance > 0.0) || !variance.is_finite()) {
+            return None;
+        }
+        let standard = |j: usize| -> Vec<f64> {
+            let (mean, variance) = moments[j];
+            column(j).map(|z| (z - mean) / variance.sqrt()).collect()
+        };
+        let columns: Vec<Vec<f64>> = (0..d).map(standard).collect();
+        // Logs of squared distances, standardised; what a scale explains is taken out as it is found.
+        let mut logs: Vec<Vec<f64>> = columns.iter().map(|z| log_squares(z)).collect();
+        let flat = columns.concat();
+        let worthwhile = WORTHWHILE.max(CLEAR * (2.0 * d as f64).sqrt() / effective);
+        let mut from: Vec<usize> = Vec::new();
+        let mut correlations = vec![0.0; d * d];
+        while from.len() < MOST_SCALES {
+            // Of every coordinate with the logs of every other.
+            let (share, all) = (1.0 / n as f64, logs.concat());
+            linalg::product(&mut correlations, false, share, &flat, Transpose::Yes, &all, (d, n, d));
+            let explained = |s: usize| -> f64 {
+                let others = (0..d).filter(|i| *i != s && !from.contains(i));
+                others.map(|i| correlations[i * d + s].powi(2) - 1.0 / effective).sum()
+            };
+            let candidates = (0..d).filter(|s| !from.contains(s)).map(|s| (s, explained(s)));
+            let Some((s, _)) = candidates.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|best| best.1 > worthwhile) else {
+                break;
+            };
+            from.push(s);
+            for (i, log) in logs.iter_mut().enumerate() {
+                let slope = correlations[i * d + s];
+                log.iter_mut().zip(&columns[s]).for_each(|(log, u)| *log -= slope * u);
+            }
+        }
+        if from.is_empty() {
+            return None;
+        }
+        let t: Vec<Vec<f64>> = from.iter().map(|&s| columns[s].iter().map(|u| bounded(*u)).collect()).collect();
+        let square: Vec<f64> = t.iter().map(|t| t.iter().map(|t| t * t).sum::<f64>() / n as f64).collect();
+        let mut features = vec![vec![1.0; n]];
+        features.extend(t.iter().cloned());
+        features.extend(t.iter().zip(&square).map(|(t, k)| t.iter().map(|t| t * t - k).collect()));
+        let of_mean = Regression::new(features)?;
+        let mut features = vec![vec![1.0; n]];
+        features.extend(from.iter().map(|&s| columns[s].clone()));
+        let of_scale = Regression::new(features)?;
+        let k = from.len();
+        let one = |i: usize| {
+            let sd = moments[i].1.sqrt();
+            let mean = of_mean.fit(&columns[i]);
+            let rest = of_mean.residual(&columns[i], &mean);
+            let logs: Vec<f64> = rest.iter().map(|x| (x * x).max(1e-300).ln()).collect();
+            let slopes = of_scale.fit(&logs);
+            let (_, variance) = mean_and_variance(of_scale.residual(&logs, &slopes).into_iter());
+            let error = (variance / effective).sqrt();
+            // Shrunk by as much as is likely to be chance (James and Stein).
+            let shrunk = |x: &f64| 0.5 * x * (1.0 - (error / x).powi(2)).max(0.0);
+            let slope: Vec<f64> = slopes[1..].iter().map(shrunk).collect();
+            slope.iter().any(|x| *x != 0.0).then(|| Scaled {
+                coordinate: i,
+                centre: moments[i].0 + sd * mean[0],
+                slope,
+                linear: mean[1..=k].iter().map(|b| sd * b).collect(),
+                quadratic: mean[k + 1..].iter().map(|c| sd * c).collect(),
+            })
+        };
+        let scaled: Vec<Scaled> = (0..d).filter(|i| !from.contains(i)).filter_map(one).collect();
+        let from = from.into_iter().map(|s| (s, moments[s].0, moments[s].1.sqrt())).collect();
+        (!scaled.is_empty()).then_some(Self { d, from, square, scaled })
+    }
+
+    /// Turns points (one after another) from the coordinates of the chains into those of the target.
+    pub fn forward(&self, points: &mut [f64]) {
+        for y in points.chunks_exact_mut(self.d) {
+            let here = self.here(y);
+            for one in &self.scaled {
+                let (low, mean) = self.centres(one, &here);
+                let at = &mut y[one.coordinate];
+                *at = mean + log_scale(one, &here).exp() * (*at - low);
+            }
+        }
+    }
+
+    /// The inverse of [`Scales::forward`].
+    pub fn backward(&self, points: &mut [f64]) {
+        for z in points.chunks_exact_mut(self.d) {
+            let here = self.here(z);
+            for one in &self.scaled {
+                let (low, mean) = self.centres(one, &here);
+                let at = &mut z[one.coordinate];
+                *at = low + (*at - mean) / log_scale(one, &here).exp();
+            }
+        }
+    }
+
+    /// Turns log densities and gradients at points of the target into those at the points `y` of the chains.
+    pub fn pull_back(&self, y: &[f64], log_p: &mut [f64], grad: &mut [f64]) {
+        for ((y, log_p), grad) in y.chunks_exact(self.d).zip(log_p).zip(grad.chunks_exact_mut(self.d)) {
+            let here = self.here(y);
+            let mut along = vec![0.0; self.from.len()];
+            for one in &self.scaled {
+                let (low, _) = self.centres(one, &here);
+                let log_scale = log_scale(one, &here);
+                *log_p += log_scale;
+                let (scale, g) = (log_scale.exp(), &mut grad[one.coordinate]);
+                let stretched = scale * (y[one.coordinate] - low);
+                for (s, along) in along.iter_mut().enumerate() {
+                    let (slope, b, c) = (one.slope[s], one.linear[s], one.quadratic[s]);
+                    *along += slope + *g * (slope * stretched + (b + 2.0 * c * here.t[s] - scale * b) * here.rise[s]);
+                }
+                *g *= scale;
+            }
+            for ((s, _, sd), along) in self.from.iter().zip(along) {
+                grad[*s] += along / sd;
+            }
+        }
+    }
+
+    /// What [`Scales::pull_back`] adds to the log density at each point.
+    pub fn log_det(&self, y: &[f64]) -> Vec<f64> {
+        let at = |y: &[f64]| {
+            let here = self.here(y);
+            self.scaled.iter().map(|one| log_scale(one, &here)).sum()
+        };
+        y.chunks_exact(self.d).map(at).collect()
+    }
+
+    fn here(&self, y: &[f64]) -> Here {
+        let u: Vec<f64> = self.from.iter().map(|&(s, mean, sd)| (y[s] - mean) / sd).collect();
+        let t: Vec<f64> = u.iter().map(|u| bounded(*u)).collect();
+        let rise = t.iter().map(|t| 1.0 - (t / REACH).powi(2)).collect();
+        Here { u, t, rise }
+    }
+
+    /// `l_i` and `m_i`.
+    fn centres(&self, one: &Scaled, here: &Here) -> (f64, f64) {
+        let low = one.centre + one.linear.iter().zip(&here.t).map(|(b, t)| b * t).sum::<f64>();
+        let bends = one.quadratic.iter().zip(&here.t).zip(&self.square);
+        (low, low + bends.map(|((c, t), k)| c * (t * t - k)).sum::<f64>())
+    }
+}
+
+fn log_scale(one: &Scaled, here: &Here) -> f64 {
+    one.slope.iter().zip(&here.u).map(|(slope, u)| slope * u).sum::<f64>()
+}
+
+fn bounded(u: f64) -> f64 {
+    REACH * (u / REACH).tanh()
+}
+
+/// Standardised logs of the squares of standardised values.
+fn log_squares(values: &[f64]) -> Vec<f64> {
+    let mut logs: Vec<f64> = values.iter().map(|x| (x * x).max(1e-300).ln()).collect();
+    let (mean, variance) = mean_and_variance(logs.iter().copied());
+    logs.iter_mut().for_each(|log| *log = (*log - mean) / variance.sqrt());
+    logs
+}
+
+/// Of standardised values.
+fn correlation(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / a.len() as f64
+}
+
+/// Least squares on a few features.
+struct Regression {
+    features: Vec<Vec<f64>>,
+    factor: Vec<f64>,
+}
+
+impl Regression {
+    /// None if the features are linearly dependent.
+    fn new(features: Vec<Vec<f64>>) -> Option<Self> {
+        let (k, n) = (features.len(), features[0].len() as f64);
+        let mut factor: Vec<f64> = (0..k * k).map(|at| correlation(&features[at / k], &features[at % k])).collect();
+        (0..k).for_each(|i| factor[i * (k + 1)] += 1.0 / n);
+        linalg::cholesky(&mut factor, k, &mut Memory::default()).ok()?;
+        Some(Self { features, factor })
+    }
+
+    fn fit(&self, values: &[f64]) -> Vec<f64> {
+        let k = self.features.len();
+        let mut coefficients: Vec<f64> = self.features.iter().map(|feature| correlation(feature, values)).collect();
+        linalg::solve_lower(&self.factor, &mut coefficients, k, 1);
+        linalg::solve_lower_transpose(&self.factor, &mut coefficients, k, 1);
+        coefficients
+    }
+
+    fn residual(&self, values: &[f64], coefficients: &[f64]) -> Vec<f64> {
+        let mut rest = values.to_vec();
+        for (feature, coefficient) in self.features.iter().zip(coefficients) {
+            rest.iter_mut().zip(feature).for_each(|(rest, x)| *rest -= coefficient * x);
+        }
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests;
