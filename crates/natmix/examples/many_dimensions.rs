@@ -42,7 +42,10 @@ fn main() -> Result<(), natmix::Error> {
     println!("d = {d}: {:.1} s, {} evaluations", began.elapsed().as_secs_f64(), fitted.evals);
     if let Some(diagnostics) = &fitted.diagnostics {
         let verdict = &diagnostics.verdict;
-        println!("level {:?}, k-hat {:.2}, trusted {}: {:?}", diagnostics.level, diagnostics.k_hat, verdict.trusted, verdict.reasons);
+        println!(
+            "level {:?}, k-hat {:.2}, trusted {}: {:?}",
+            diagnostics.level, diagnostics.k_hat, verdict.trusted, verdict.reasons
+        );
     }
     let found = &fitted.mixture.components()[0];
     println!("{} components; KL to the truth {:.2e}", fitted.mixture.len(), found.kl(&truth));

@@ -13,8 +13,8 @@
 
 use super::tuning::Tuning;
 use crate::estimate::Moments;
-use crate::family::{CovarianceKind, Gaussian};
 use crate::family::covariance::CentredPoints;
+use crate::family::{CovarianceKind, Gaussian};
 use crate::lanes;
 use crate::workspace::Scratch;
 

@@ -305,8 +305,7 @@ pub(super) fn spectral(
     }
     let mut turned = scratch.take(found * found);
     let mut info = StepInfo::skipped(Skipped::NotFinite);
-    let solved = found == 0
-        || linalg::symmetric_eigen(&mut lam[d..], &mut turned, &inner, found, &mut scratch.memory);
+    let solved = found == 0 || linalg::symmetric_eigen(&mut lam[d..], &mut turned, &inner, found, &mut scratch.memory);
     if solved && finite(&lam[..d], &c[..d]) {
         if found > 0 {
             linalg::product(&mut c[d..], false, 1.0, &turned, Transpose::Yes, &along, (found, found, 1));
