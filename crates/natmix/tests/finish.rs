@@ -72,4 +72,6 @@ fn chains_end_when_an_observer_asks() {
     assert_eq!(fitted.stop.reason, StopReason::Cancelled);
     // Soon: what was begun is completed.
     assert!(watching.seen < 100, "{}", watching.seen);
+    let chains = fitted.diagnostics.unwrap().chains.unwrap();
+    assert_eq!(chains.reasons, ["the chains ended before they could be judged"]);
 }
