@@ -6,7 +6,7 @@ use crate::errors::raise;
 use crate::mixture::PyMixture;
 use crate::settings;
 use crate::target::PyTarget;
-use natmix::observe::{Cancel, Chaining, Searching, TraceRow};
+use natmix::observe::{Cancel, Finishing, Searching, TraceRow};
 use natmix_app::settings::Settings;
 use natmix_app::{Finished, FitJob, FitWatch};
 use natmix_nets::training::EpochRow;
@@ -54,9 +54,9 @@ impl FitWatch for Latest {
         self.show_without_elbo(0, searching.evals, searching.seconds, None);
     }
 
-    fn chaining(&mut self, chaining: &Chaining) {
-        let Chaining { evals, seconds, progress } = *chaining;
-        self.show_without_elbo(progress.iteration, evals, seconds, Some((progress.kept, progress.r_hat)));
+    fn finishing(&mut self, finishing: &Finishing) {
+        let Finishing { chains, evals, seconds } = *finishing;
+        self.show_without_elbo(chains.iteration, evals, seconds, Some((chains.kept, chains.r_hat)));
     }
 
     fn iteration(&mut self, row: &TraceRow) {
@@ -70,7 +70,8 @@ impl FitWatch for Latest {
 
 /// Fits a mixture to a target. `keywords` are settings by name, in addition to those of the target itself.
 /// `progress(iteration, evals, seconds, elbo, se, components, chains)` is called from time to time; the ELBO is NaN during the
-/// search for modes and for chains, which have the iterations kept so far and the largest R-hat instead. With `finish`, the number of evaluations made for the start, chains only finish that.
+/// search for modes and for chains, which have the iterations kept so far and the largest R-hat instead. With `finish`, the
+/// number of evaluations made for the start, chains only finish that.
 #[pyfunction]
 #[pyo3(signature = (target, keywords, start=None, progress=None, finish=None))]
 pub fn fit(

@@ -15,7 +15,7 @@ use crate::summary::DeliveredSample;
 use crate::trace::{EpochRecorder, IterationRecorder, TraceFile, earlier_rows};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
-use natmix::observe::{Cancel, Chaining, Searching, TraceRow};
+use natmix::observe::{Cancel, Finishing, Searching, TraceRow};
 use natmix::stop::StopReason;
 use natmix::target::Target;
 use natmix::{Config, Fit, State};
@@ -32,8 +32,8 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 pub trait FitWatch: Send {
     /// During the search for modes, before there is a mixture.
     fn searching(&mut self, _: &Searching) {}
-    /// During the chains that finish the fit.
-    fn chaining(&mut self, _: &Chaining) {}
+    /// After each iteration of the chains that finish a fit.
+    fn finishing(&mut self, _: &Finishing) {}
     /// After each iteration of the engine.
     fn iteration(&mut self, _: &TraceRow) {}
     /// Before a network is trained on minibatches.

@@ -5,7 +5,7 @@ use crate::fit::FitWatch;
 use crate::folder::{self, OutputFolder};
 use crate::record::{files, read_rows};
 use natmix::checkpoint::Checkpointer;
-use natmix::observe::{Chaining, Iteration, Observer, Searching, TraceRow};
+use natmix::observe::{Finishing, Iteration, Observer, Searching, TraceRow};
 use natmix_nets::training::{EpochRow, EpochWatch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -55,8 +55,8 @@ impl Observer for IterationRecorder<'_> {
         ControlFlow::Continue(())
     }
 
-    fn chaining(&mut self, chaining: &Chaining) -> ControlFlow<()> {
-        self.watch.chaining(chaining);
+    fn finishing(&mut self, finishing: &Finishing) -> ControlFlow<()> {
+        self.watch.finishing(finishing);
         ControlFlow::Continue(())
     }
 

@@ -1,8 +1,7 @@
 //! A progress bar on standard error, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use natmix::chains::run::ChainProgress;
-use natmix::observe::{Chaining, Searching, TraceRow};
+use natmix::observe::{Finishing, Searching, TraceRow};
 use natmix_app::FitWatch;
 use natmix_app::networks::train::Training;
 use natmix_nets::train::Optimiser;
@@ -54,13 +53,15 @@ impl FitWatch for Bar {
         self.bar.set_message("searching for modes");
     }
 
-    fn chaining(&mut self, chaining: &Chaining) {
-        self.bar.set_position(chaining.evals);
-        let ChainProgress { iteration, kept, r_hat } = chaining.progress;
-        let known = if r_hat.is_finite() { format!("  R-hat {r_hat:.3}") } else { String::new() };
-        self.bar.set_message(match kept {
-            0 => format!("chains warm up: iteration {iteration}"),
-            kept => format!("chains: {kept} iterations kept{known}"),
+    fn finishing(&mut self, finishing: &Finishing) {
+        let Finishing { chains, evals, .. } = finishing;
+        // They have a budget of their own.
+        self.bar.set_length(self.bar.length().unwrap_or(0).max(*evals));
+        self.bar.set_position(*evals);
+        let r_hat = if chains.r_hat.is_nan() { String::new() } else { format!(", R-hat {:.3}", chains.r_hat) };
+        self.bar.set_message(match chains.kept {
+            0 => format!("chains: warm-up, iteration {}", chains.iteration),
+            kept => format!("chains: {kept} iterations kept{r_hat}"),
         });
     }
 

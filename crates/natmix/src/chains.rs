@@ -5,6 +5,7 @@ pub(crate) mod metric;
 pub mod run;
 mod scales;
 mod statistics;
+pub(crate) mod visits;
 pub(crate) mod walkers;
 
 pub(crate) use metric::Metric;

@@ -185,7 +185,7 @@ fn run_in_pool(
     };
     let mut time = TimeLeft::of(&config, ended.counts.seconds);
     let mut fitted =
-        conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), &start_sd, &mut observers)?;
+        conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), (&start_sd, &mut observers))?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
     }

@@ -2,7 +2,7 @@
 
 use natmix::answer::level::Level;
 use natmix::family::{Gaussian, Mixture};
-use natmix::observe::{Cancel, Chaining, Iteration, Observer};
+use natmix::observe::{Cancel, Finishing, Iteration, Observer};
 use natmix::stop::StopReason;
 use natmix::{Config, Fit, Fitted};
 use std::ops::ControlFlow;
@@ -26,12 +26,12 @@ fn finish(threads: usize, observer: &mut dyn Observer) -> Fitted {
 struct Watching {
     seen: u64,
     most: u64,
-    last: Option<Chaining>,
+    last: Option<Finishing>,
 }
 
 impl Observer for Watching {
-    fn chaining(&mut self, chaining: &Chaining) -> ControlFlow<()> {
-        (self.seen, self.last) = (self.seen + 1, Some(*chaining));
+    fn finishing(&mut self, finishing: &Finishing) -> ControlFlow<()> {
+        (self.seen, self.last) = (self.seen + 1, Some(*finishing));
         if self.seen >= self.most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
@@ -49,7 +49,7 @@ fn a_given_mixture_is_finished_and_every_iteration_is_seen() {
     assert!(diagnostics.verdict.trusted, "{:?}", diagnostics.verdict);
     assert_eq!(fitted.mixture, rough());
     let last = watching.last.unwrap();
-    assert_eq!(last.progress.iteration, watching.seen);
+    assert_eq!(last.chains.iteration, watching.seen);
     assert!(fitted.evals == 0 && fitted.chain_evals > 64 * watching.seen && fitted.diagnostic_evals > 0);
     assert!(last.evals <= fitted.diagnostic_evals + fitted.chain_evals);
 

@@ -37,7 +37,7 @@ impl Verdict {
     }
 
     /// Adds the findings of the search for modes, after which the mixture has this number of components.
-    pub(crate) fn add_search(&mut self, search: &SearchSummary, components: usize) {
+    pub(crate) fn add_search(&mut self, search: &SearchSummary, components: usize, level: Level) {
         if search.log_concave {
             self.notes.push("the density is log-concave: it has one mode".into());
             return;
@@ -45,7 +45,9 @@ impl Verdict {
         if search.starts == 0 {
             return;
         }
-        if search.heavy_modes > components as u64 && !search.climbs_do_not_end() {
+        // Chains from different places that agree have looked more closely than climbs.
+        let by_chains = level == Level::Chains;
+        if search.heavy_modes > components as u64 && !search.climbs_do_not_end() && !by_chains {
             self.trusted = false;
             self.reasons.push(format!(
                 "the search found {} modes with at least 1% of the mass each, more than the number of components, {components}: \
@@ -59,7 +61,7 @@ impl Verdict {
                 "{} of {} climbs of the search for modes did not end: what else there is was not seen",
                 search.unfinished, search.starts
             ));
-        } else if share > MANY_SINGLES && search.agreement < LITTLE_AGREEMENT {
+        } else if share > MANY_SINGLES && search.agreement < LITTLE_AGREEMENT && !by_chains {
             self.trusted = false;
             self.reasons.push(format!(
                 "{:.0}% of {} starts ended in a place that no other start found: there is more to find \

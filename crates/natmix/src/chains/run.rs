@@ -5,7 +5,7 @@
 //! accepted trajectories. Then iterations are kept, in rounds, until the [certificate](super::certificate) holds twice in a
 //! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
-use super::certificate::{Certificate, certify};
+use super::certificate::{Certificate, MOST_DIVERGED, certify};
 use super::scales::Scales;
 use super::walkers::{Group, Moves};
 use super::{Metric, Walkers};
@@ -47,7 +47,7 @@ const MOST_ROUNDS: usize = 5;
 /// Iterations per independent one, about, while warming up.
 const CORRELATED: f64 = 3.0;
 /// Error of the energy, in nats, from which on a trajectory has diverged: its steps are too long for the place where it is.
-const DIVERGED: f64 = 1_000.0;
+const DIVERGED: f64 = 20.0;
 
 /// What the chains have left.
 #[derive(Clone, Debug)]
@@ -141,6 +141,8 @@ struct Run<'a, 'w> {
     walkers: Walkers,
     metric: Metric,
     log_step: f64,
+    /// Share of accepted trajectories that steps aim at.
+    accepted: f64,
     /// Iterations done, and those since the metric changed.
     progress: ChainProgress,
     adapted: u64,
@@ -159,8 +161,9 @@ pub(crate) fn run(plan: &Plan<'_>, evaluator: &mut dyn Evaluator, watch: &mut Wa
     let log_step = (FIRST_STEP * (d as f64).powf(-0.25)).ln();
     let metric = Metric::of_mixture(mixture);
     let progress = ChainProgress { iteration: 0, kept: 0, r_hat: f64::NAN };
-    let (stopped, adapted) = (false, 0);
-    let mut run = Run { target, evaluator, watch, stopped, walkers, metric, log_step, progress, adapted, seed, limit };
+    let (stopped, adapted, accepted) = (false, 0, ACCEPTED);
+    let mut run =
+        Run { target, evaluator, watch, stopped, walkers, metric, log_step, accepted, progress, adapted, seed, limit };
     run.warm_up()?;
     run.keep()
 }
@@ -246,7 +249,7 @@ impl Run<'_, '_> {
             self.adapted += 1;
             let inverse: f64 = moves.acceptance.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();
             let harmonic = moves.acceptance.len() as f64 / inverse;
-            self.log_step += (harmonic - ACCEPTED) / (self.adapted as f64).powf(0.4);
+            self.log_step += (harmonic - self.accepted) / (self.adapted as f64).powf(0.4);
         } else {
             self.progress.kept += 1;
         }
@@ -306,6 +309,11 @@ impl Run<'_, '_> {
                     });
                 }
                 held = holds;
+                if certificate.diverged > MOST_DIVERGED {
+                    // Shorter steps can enter what longer ones cannot.
+                    self.accepted = 1.0 - 0.5 * (1.0 - self.accepted);
+                    break;
+                }
                 if round >= most_rounds && !held {
                     break;
                 }

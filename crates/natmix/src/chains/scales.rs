@@ -23,6 +23,9 @@ const MOST_SCALES: usize = 6;
 /// it; and the same in standard errors.
 const WORTHWHILE: f64 = 0.1;
 const CLEAR: f64 = 5.0;
+/// How often mean and scale are found in turn, and the largest log of the weight of a draw in it.
+const ALTERNATIONS: usize = 3;
+const MOST_LOG_WEIGHT: f64 = 9.0;
 /// Bound of `t`.
 const REACH: f64 = 3.0;
 
@@ -101,22 +104,23 @@ impl Scales {
         let mut features = vec![vec![1.0; n]];
         features.extend(t.iter().cloned());
         features.extend(t.iter().zip(&square).map(|(t, k)| t.iter().map(|t| t * t - k).collect()));
-        let of_mean = Regression::new(features)?;
-        let mut features = vec![vec![1.0; n]];
-        features.extend(from.iter().map(|&s| columns[s].clone()));
-        let of_scale = Regression::new(features)?;
+        let of_mean = features;
+        let mut of_scale = vec![vec![1.0; n]];
+        of_scale.extend(from.iter().map(|&s| columns[s].clone()));
         let k = from.len();
         let one = |i: usize| {
             let sd = moments[i].1.sqrt();
-            let mean = of_mean.fit(&columns[i]);
-            let rest = of_mean.residual(&columns[i], &mean);
-            let logs: Vec<f64> = rest.iter().map(|x| (x * x).max(1e-300).ln()).collect();
-            let slopes = of_scale.fit(&logs);
-            let (_, variance) = mean_and_variance(of_scale.residual(&logs, &slopes).into_iter());
-            let error = (variance / effective).sqrt();
-            // Shrunk by as much as is likely to be chance (James and Stein).
-            let shrunk = |x: &f64| 0.5 * x * (1.0 - (error / x).powi(2)).max(0.0);
-            let slope: Vec<f64> = slopes[1..].iter().map(shrunk).collect();
+            let (mut mean, mut slope) = (vec![0.0; 1 + 2 * k], vec![0.0; k]);
+            // Where the scale is small, the mean must be known to a part of it: each helps to find the other.
+            for _ in 0..ALTERNATIONS {
+                let log_scale = |row: usize| slope.iter().zip(&of_scale[1..]).map(|(b, u)| b * u[row]).sum::<f64>();
+                let precision: Vec<f64> =
+                    (0..n).map(|row| (-2.0 * log_scale(row)).clamp(-MOST_LOG_WEIGHT, MOST_LOG_WEIGHT).exp()).collect();
+                mean = shrunk_fit(&of_mean, &columns[i], Some(&precision), effective)?;
+                let rest = residual(&of_mean, &columns[i], &mean);
+                let logs: Vec<f64> = rest.iter().map(|x| (x * x).max(1e-300).ln()).collect();
+                slope = shrunk_fit(&of_scale, &logs, None, effective)?[1..].iter().map(|b| 0.5 * b).collect();
+            }
             slope.iter().any(|x| *x != 0.0).then(|| Scaled {
                 coordinate: i,
                 centre: moments[i].0 + sd * mean[0],
@@ -222,37 +226,40 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / a.len() as f64
 }
 
-/// Least squares on a few features.
-struct Regression {
-    features: Vec<Vec<f64>>,
-    factor: Vec<f64>,
+/// Coefficients of a few features by weighted least squares, all but the first shrunk by as much as is likely to be chance (James
+/// and Stein). The values are worth `effective` independent ones. None if the features are linearly dependent.
+fn shrunk_fit(features: &[Vec<f64>], values: &[f64], weights: Option<&[f64]>, effective: f64) -> Option<Vec<f64>> {
+    let (k, n) = (features.len(), values.len());
+    let weighted: Vec<Vec<f64>> = match weights {
+        Some(weights) => features.iter().map(|x| x.iter().zip(weights).map(|(x, w)| x * w).collect()).collect(),
+        None => features.to_vec(),
+    };
+    let mut factor: Vec<f64> = (0..k * k).map(|at| correlation(&weighted[at / k], &features[at % k])).collect();
+    linalg::cholesky(&mut factor, k, &mut Memory::default()).ok()?;
+    let solve = |mut right: Vec<f64>| {
+        linalg::solve_lower(&factor, &mut right, k, 1);
+        linalg::solve_lower_transpose(&factor, &mut right, k, 1);
+        right
+    };
+    let mut found = solve(weighted.iter().map(|x| correlation(x, values)).collect());
+    let rest = residual(features, values, &found);
+    let one = |(i, x): (usize, &f64)| x * x * weights.map_or(1.0, |weights| weights[i]);
+    let variance = rest.iter().enumerate().map(one).sum::<f64>() / n as f64;
+    for j in 1..k {
+        let mut unit = vec![0.0; k];
+        unit[j] = 1.0;
+        let error = variance * solve(unit)[j] / effective;
+        found[j] *= (1.0 - error / found[j].powi(2)).max(0.0);
+    }
+    Some(found)
 }
 
-impl Regression {
-    /// None if the features are linearly dependent.
-    fn new(features: Vec<Vec<f64>>) -> Option<Self> {
-        let (k, n) = (features.len(), features[0].len() as f64);
-        let mut factor: Vec<f64> = (0..k * k).map(|at| correlation(&features[at / k], &features[at % k])).collect();
-        (0..k).for_each(|i| factor[i * (k + 1)] += 1.0 / n);
-        linalg::cholesky(&mut factor, k, &mut Memory::default()).ok()?;
-        Some(Self { features, factor })
+fn residual(features: &[Vec<f64>], values: &[f64], coefficients: &[f64]) -> Vec<f64> {
+    let mut rest = values.to_vec();
+    for (feature, coefficient) in features.iter().zip(coefficients) {
+        rest.iter_mut().zip(feature).for_each(|(rest, x)| *rest -= coefficient * x);
     }
-
-    fn fit(&self, values: &[f64]) -> Vec<f64> {
-        let k = self.features.len();
-        let mut coefficients: Vec<f64> = self.features.iter().map(|feature| correlation(feature, values)).collect();
-        linalg::solve_lower(&self.factor, &mut coefficients, k, 1);
-        linalg::solve_lower_transpose(&self.factor, &mut coefficients, k, 1);
-        coefficients
-    }
-
-    fn residual(&self, values: &[f64], coefficients: &[f64]) -> Vec<f64> {
-        let mut rest = values.to_vec();
-        for (feature, coefficient) in self.features.iter().zip(coefficients) {
-            rest.iter_mut().zip(feature).for_each(|(rest, x)| *rest -= coefficient * x);
-        }
-        rest
-    }
+    rest
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 use super::Metric;
+use super::run::{Plan, run};
 use super::walkers::{Group, Walkers};
 use crate::evaluate::{Limits, of_target};
 use crate::family::{Gaussian, Mixture};
 use crate::noise::{Noise, Purpose};
+use crate::target::ClosureTarget;
 use crate::workspace::ScratchPool;
 
 const DIM: usize = 3;
@@ -79,5 +81,41 @@ fn momenta_have_the_inverse_of_the_metric_as_covariance() {
     for ((p, v), energy) in momenta.chunks_exact(DIM).zip(velocities.chunks_exact(DIM)).zip(energy) {
         let product: f64 = p.iter().zip(v).map(|(p, v)| p * v).sum();
         assert!((product - energy).abs() < 1e-9 * energy.max(1.0));
+    }
+}
+
+/// Neal's funnel: the first coordinate is the log of the variance of the others.
+fn funnel(dim: usize, sd: f64) -> ClosureTarget<'static> {
+    let density = move |z: &[f64], grad: Option<&mut [f64]>| {
+        let (precision, rest) = ((-z[0]).exp(), dim as f64 - 1.0);
+        let squares: f64 = z[1..].iter().map(|x| x * x).sum();
+        if let Some(grad) = grad {
+            grad[0] = -z[0] / (sd * sd) + 0.5 * (squares * precision - rest);
+            grad[1..].iter_mut().zip(&z[1..]).for_each(|(g, z)| *g = -z * precision);
+        }
+        -0.5 * (z[0] / sd).powi(2) - 0.5 * (squares * precision + rest * z[0])
+    };
+    ClosureTarget::new(dim, density).unwrap()
+}
+
+#[test]
+fn funnels_are_walked_in_coordinates_of_their_own() {
+    for (seed, dim, sd) in [(1, 20, 2.0), (2, 20, 2.0), (3, 20, 2.0), (4, 10, 3.0), (5, 10, 3.0), (6, 5, 1.0)] {
+        let target = funnel(dim, sd);
+        let pool = ScratchPool::new(1);
+        let mut evaluator = of_target(&target, &pool, Limits::default());
+        let mixture = Mixture::single(Gaussian::isotropic(vec![0.0; dim], 1.0));
+        let plan = Plan { target: &target, mixture: &mixture, seed, most: 400_000 };
+        let found = run(&plan, &mut *evaluator, &mut |_, _| true).unwrap();
+        let mut first: Vec<f64> = found.draws.iter().step_by(dim).copied().collect();
+        first.sort_by(f64::total_cmp);
+        let at = |p: f64| first[(p * first.len() as f64) as usize] / sd;
+        println!(
+            "{seed} {:?} {:?} evals {} {:?}",
+            [0.05, 0.25, 0.5, 0.75, 0.95].map(at),
+            found.certificate.reasons,
+            evaluator.spent().evals,
+            found.certificate.diverged
+        );
     }
 }

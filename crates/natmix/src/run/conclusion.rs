@@ -2,12 +2,13 @@
 
 use super::checkpoint::{Counts, State};
 use super::driver::Ended;
-use super::observe::{Chaining, Observer, tell_chaining};
+use super::observe::{Finishing, Observer, tell_finishing};
 use super::stop::{Stop, StopReason};
 use super::time_left::TimeLeft;
 use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::run::{self, ChainDraws, ChainProgress, Watch};
+use crate::chains::visits;
 use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
@@ -21,6 +22,9 @@ use std::time::Instant;
 
 /// Most evaluations of chains, in multiples of the budget of a fit.
 const CHAIN_TIMES: u64 = 4;
+
+/// Share of the mass from which on a mode must not be missed.
+const HEAVY_SHARE: f64 = 0.01;
 
 /// A finished fit.
 #[derive(Debug)]
@@ -68,8 +72,7 @@ pub(crate) fn conclude(
     target: &dyn Target,
     evaluator: &mut dyn Evaluator,
     (scratch, time): (&ScratchPool, &mut TimeLeft),
-    start_sd: &[f64],
-    observers: &mut [&mut dyn Observer],
+    (start_sd, observers): (&[f64], &mut [&mut dyn Observer]),
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
     let Ended { strategy, counts, mut reason, observer_error } = ended;
@@ -77,21 +80,20 @@ pub(crate) fn conclude(
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
     let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
     let mut chain_evals = 0;
-    // Chains stay in the mode in which they start.
-    let several_modes = search.as_ref().is_some_and(|search| search.heavy_modes > 1 && !search.climbs_do_not_end());
     if config.diagnostic_draws > 0 {
-        let run = FinishedRun { target, config: &config, mixture: &mixture, converged, start_sd, several_modes };
-        // Who has ended the fit does not wait for chains.
-        let ended = matches!(reason, StopReason::Cancelled | StopReason::ObserverFailed);
+        let run = FinishedRun { target, config: &config, mixture: &mixture, converged, start_sd };
+        let (before, cancelled) = (counts.seconds, reason == StopReason::Cancelled);
         let mut stopped = false;
         let mut watch = |progress: &ChainProgress, evaluator: &dyn Evaluator| {
-            let (evals, seconds) = (evaluator.spent().evals, counts.seconds + clock.elapsed().as_secs_f64());
-            stopped = tell_chaining(observers, &Chaining { evals, seconds, progress: *progress }).is_break();
+            let seconds = before + clock.elapsed().as_secs_f64();
+            let finishing = Finishing { chains: *progress, evals: evaluator.spent().evals, seconds };
+            stopped = tell_finishing(observers, &finishing).is_break();
             !stopped
         };
-        let watch: Option<&mut Watch<'_>> = if ended { None } else { Some(&mut watch) };
+        let watch = (!cancelled).then_some(&mut watch as &mut Watch<'_>);
         let measured = run.measure(evaluator, (scratch, time), counts.spent.evals, watch);
         if stopped {
+            // The run can be resumed: chains then start again.
             reason = StopReason::Cancelled;
         }
         match measured {
@@ -99,7 +101,7 @@ pub(crate) fn conclude(
                 let Measured { diagnostics: mut found, .. } = measured;
                 chain_evals = measured.chain_evals;
                 if let Some(search) = &search {
-                    found.verdict.add_search(search, mixture.len());
+                    found.verdict.add_search(search, mixture.len(), found.level);
                 }
                 (diagnostics, weighted, chains) = (Some(found), Some(measured.weighted), measured.chains);
             }
@@ -138,7 +140,6 @@ struct FinishedRun<'a> {
     converged: bool,
     /// Standard deviation of the start, in each coordinate.
     start_sd: &'a [f64],
-    several_modes: bool,
 }
 
 /// What is found about a result.
@@ -157,24 +158,20 @@ impl FinishedRun<'_> {
         evals: u64,
         watch: Option<&mut Watch<'_>>,
     ) -> Result<Measured, Error> {
-        let Self { target, config, mixture, converged, start_sd, several_modes } = *self;
+        let Self { target, config, mixture, converged, start_sd } = *self;
         let budget = kind_of(config).budget();
-        // Chains take far longer than what a limit of time leaves, and stay in the mode in which they start.
-        let chains_follow = match config.finish {
-            Finish::Auto => target.has_gradient() && !time.is_limited() && !several_modes,
-            Finish::Always => target.has_gradient(),
-            Finish::Never => false,
-        };
+        let chains_follow = config.finish != Finish::Never && target.has_gradient() && watch.is_some();
         let plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
         let (mut unjudged, weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
         let holds = converged && unjudged.diagnostics.level.holds();
         let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd };
         let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
         let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
-        let needed = !unjudged.diagnostics.level.holds() && faults.is_empty() || config.finish == Finish::Always;
+        let (always, level) = (config.finish == Finish::Always, unjudged.diagnostics.level);
+        let needed = always || !level.holds() && faults.is_empty() && self.heavy_modes() < 2;
         let before_chains = evaluator.spent().evals;
         let chains = match watch.filter(|_| needed && chains_follow) {
-            Some(watch) => Some(self.run_chains(evaluator, budget, watch)?),
+            Some(watch) => Some(self.run_chains(evaluator, (budget, *time), &weighted, watch)?),
             None => None,
         };
         let chain_evals = evaluator.spent().evals - before_chains;
@@ -190,14 +187,34 @@ impl FinishedRun<'_> {
         Ok(Measured { diagnostics, weighted, chains, chain_evals })
     }
 
+    /// Modes of the mixture with a share of the mass that must not be missed: chains stay in the one in which they start.
+    fn heavy_modes(&self) -> usize {
+        self.mixture.modes().iter().filter(|mode| mode.weight >= HEAVY_SHARE).count()
+    }
+
     fn run_chains(
         &self,
         evaluator: &mut dyn Evaluator,
-        budget: Option<u64>,
+        (budget, time): (Option<u64>, TimeLeft),
+        weighted: &WeightedDraws,
         watch: &mut Watch<'_>,
     ) -> Result<ChainDraws, Error> {
+        let Self { target, config, mixture, .. } = *self;
         let most = CHAIN_TIMES * budget.unwrap_or(DEFAULT_EVALS);
-        let plan = run::Plan { target: self.target, mixture: self.mixture, seed: self.config.seed, most };
-        run::run(&plan, evaluator, watch)
+        let plan = run::Plan { target, mixture, seed: config.seed, most };
+        let mut watch =
+            |progress: &ChainProgress, evaluator: &dyn Evaluator| watch(progress, evaluator) && time.allows(1);
+        let mut chains = run::run(&plan, evaluator, &mut watch)?;
+        let weights: Vec<f64> = weighted.psis.log_weights.iter().map(|w| w.exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let weights: Vec<f64> = weights.iter().map(|w| w / total).collect();
+        let unvisited = visits::unvisited(mixture, (&weighted.draws, &weights), &chains.draws);
+        if unvisited > visits::MOST_UNVISITED {
+            chains.certificate.reasons.push(format!(
+                "the chains are hardly ever in parts of the mixture that hold {:.0}% of the mass",
+                100.0 * unvisited
+            ));
+        }
+        Ok(chains)
     }
 }

@@ -76,15 +76,15 @@ pub struct Searching {
     pub seconds: f64,
 }
 
-/// Chains in progress: after the last iteration of a run that they finish.
+/// Where the chains are that finish a fit.
 #[derive(Clone, Copy, Debug)]
-pub struct Chaining {
+pub struct Finishing {
+    /// Their iterations and R-hat.
+    pub chains: ChainProgress,
     /// Points at which the target was evaluated so far.
     pub evals: u64,
     /// Seconds so far.
     pub seconds: f64,
-    /// Iterations of the chains, and how many of them are kept so far.
-    pub progress: ChainProgress,
 }
 
 /// Sees every iteration; may stop the run.
@@ -95,8 +95,8 @@ pub trait Observer: Send {
         ControlFlow::Continue(())
     }
 
-    /// Called after each iteration of chains. `Break` ends them soon; their draws are then not to be relied on.
-    fn chaining(&mut self, _: &Chaining) -> ControlFlow<()> {
+    /// Called after each iteration of the chains that finish a fit. `Break` ends them: the result is what they have by then.
+    fn finishing(&mut self, _: &Finishing) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
@@ -122,11 +122,6 @@ pub(crate) fn tell_searching(observers: &mut [&mut dyn Observer], searching: &Se
     tell_all(observers, |observer| observer.searching(searching))
 }
 
-/// Tells every observer of chains, even if one asked to stop.
-pub(crate) fn tell_chaining(observers: &mut [&mut dyn Observer], chaining: &Chaining) -> ControlFlow<()> {
-    tell_all(observers, |observer| observer.chaining(chaining))
-}
-
 fn tell_all(
     observers: &mut [&mut dyn Observer],
     mut told: impl FnMut(&mut dyn Observer) -> ControlFlow<()>,
@@ -138,6 +133,11 @@ fn tell_all(
         }
     }
     flow
+}
+
+/// Tells every observer of the chains, even if one asked to stop.
+pub(crate) fn tell_finishing(observers: &mut [&mut dyn Observer], finishing: &Finishing) -> ControlFlow<()> {
+    tell_all(observers, |observer| observer.finishing(finishing))
 }
 
 /// A function that is called after every iteration: for progress bars.
@@ -175,7 +175,7 @@ impl Observer for Cancel {
     fn searching(&mut self, _: &Searching) -> ControlFlow<()> {
         self.flow()
     }
-    fn chaining(&mut self, _: &Chaining) -> ControlFlow<()> {
+    fn finishing(&mut self, _: &Finishing) -> ControlFlow<()> {
         self.flow()
     }
     fn iteration(&mut self, _: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {

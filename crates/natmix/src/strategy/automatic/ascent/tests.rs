@@ -101,7 +101,7 @@ fn a_step_off_the_support_is_shortened_and_a_start_off_it_is_dropped() {
 #[test]
 fn the_pairs_of_a_climb_give_the_inverse_curvature() {
     // Along both axes of a quadratic with precisions 4 and 25.
-    let pairs: Vec<CurvaturePair> = vec![(vec![0.5, 0.0], vec![2.0, 0.0], 1.0), (vec![0.0, 0.2], vec![0.0, 5.0], 1.0)];
+    let pairs = [(vec![0.5, 0.0], vec![2.0, 0.0], 1.0), (vec![0.0, 0.2], vec![0.0, 5.0], 1.0)].map(Arc::new).to_vec();
     let mut x = [1.0, 1.0];
     apply(&pairs, &mut x, &[3.0, 0.1]);
     assert!((x[0] - 0.25).abs() < 1e-12 && (x[1] - 0.04).abs() < 1e-12, "{x:?}");
