@@ -209,7 +209,7 @@ impl FinishedRun<'_> {
         let total: f64 = weights.iter().sum();
         let weights: Vec<f64> = weights.iter().map(|w| w / total).collect();
         let unvisited = visits::unvisited(mixture, (&weighted.draws, &weights), &chains.draws);
-        if unvisited > visits::MOST_UNVISITED {
+        if unvisited > visits::MOST_UNVISITED && !chains.draws.is_empty() {
             chains.certificate.reasons.push(format!(
                 "the chains are hardly ever in parts of the mixture that hold {:.0}% of the mass",
                 100.0 * unvisited
