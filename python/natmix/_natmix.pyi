@@ -154,6 +154,6 @@ def fit(
     target: Target,
     keywords: Mapping[str, Any],
     start: Mixture | None = None,
-    progress: Callable[[int, int, float, float, float, int], None] | None = None,
+    progress: Callable[[int, int, float, float, float, int, tuple[int, float] | None], None] | None = None,
     finish: int | None = None,
 ) -> Run: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import nullcontext
 from typing import Any
@@ -27,11 +28,24 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __call__(self, iteration: int, evals: int, seconds: float, elbo: float, se: float, components: int) -> None:
+    def __call__(
+        self,
+        iteration: int,
+        evals: int,
+        seconds: float,
+        elbo: float,
+        se: float,
+        components: int,
+        chains: tuple[int, float] | None = None,
+    ) -> None:
+        if chains is not None:
+            kept, r_hat = chains
+            found = f"{kept} iterations kept" + ("" if math.isnan(r_hat) else f"  R-hat {r_hat:.3f}") if kept else "warming up"
+            self._show(f"natmix: chains  {found}  {evals} evaluations  {seconds:.1f} s")
+            return
         of = f"/{self.max_evals}" if self.max_evals else ""
         plural = "" if components == 1 else "s"
-        searching = "chains" if iteration else "looking for modes"
-        found = f"ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}" if components else searching
+        found = f"ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}" if components else "looking for modes"
         self._show(f"natmix: {found}  {evals}{of} evaluations  {iteration} iterations  {seconds:.1f} s")
 
     def _show(self, line: str) -> None:

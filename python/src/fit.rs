@@ -28,46 +28,50 @@ pub struct PyRun {
     pub settings: Settings,
 }
 
-/// Keeps the latest row of the trace where the caller's thread can see it.
-struct Latest(Arc<Mutex<Option<TraceRow>>>);
+/// What is shown of a run: a row of its trace, and for chains the iterations kept so far and the largest R-hat.
+type Shown = (TraceRow, Option<(u64, f64)>);
+
+/// Keeps what is to be shown where the caller's thread can see it.
+struct Latest(Arc<Mutex<Option<Shown>>>);
 
 impl Latest {
-    fn show(&mut self, row: TraceRow) {
+    fn show(&mut self, row: TraceRow, chains: Option<(u64, f64)>) {
         // Locked only while a row is being shown: skip this row, the next one will do.
         if let Ok(mut latest) = self.0.try_lock() {
-            *latest = Some(row);
+            *latest = Some((row, chains));
         }
+    }
+
+    /// Shows that much where there is no ELBO.
+    fn show_without_elbo(&mut self, iteration: u64, evals: u64, seconds: f64, chains: Option<(u64, f64)>) {
+        let (elbo, se, steps) = (f64::NAN, f64::NAN, Vec::new());
+        self.show(TraceRow { iteration, evals, seconds, elbo, se, components: 0, steps }, chains);
     }
 }
 
 impl FitWatch for Latest {
     fn searching(&mut self, searching: &Searching) {
-        // There is no mixture yet.
-        let unknown = f64::NAN;
-        let Searching { evals, seconds } = *searching;
-        let (elbo, se, steps) = (unknown, unknown, Vec::new());
-        self.show(TraceRow { iteration: 0, evals, seconds, elbo, se, components: 0, steps });
+        self.show_without_elbo(0, searching.evals, searching.seconds, None);
     }
 
     fn finishing(&mut self, finishing: &Finishing) {
-        // No components, but iterations: the reader knows that these are chains.
         let Finishing { chains, evals, seconds } = *finishing;
-        let (elbo, se, steps) = (f64::NAN, f64::NAN, Vec::new());
-        self.show(TraceRow { iteration: chains.iteration, evals, seconds, elbo, se, components: 0, steps });
+        self.show_without_elbo(chains.iteration, evals, seconds, Some((chains.kept, chains.r_hat)));
     }
 
     fn iteration(&mut self, row: &TraceRow) {
-        self.show(row.clone());
+        self.show(row.clone(), None);
     }
 
     fn epoch(&mut self, row: &EpochRow) {
-        self.show(row.row.clone());
+        self.show(row.row.clone(), None);
     }
 }
 
 /// Fits a mixture to a target. `keywords` are settings by name, in addition to those of the target itself.
-/// `progress(iteration, evals, seconds, elbo, se, components)` is called from time to time; the ELBO is NaN during the
-/// search for modes. With `finish`, the number of evaluations made for the start, chains only finish that.
+/// `progress(iteration, evals, seconds, elbo, se, components, chains)` is called from time to time; the ELBO is NaN during the
+/// search for modes and for chains, which have the iterations kept so far and the largest R-hat instead. With `finish`, the
+/// number of evaluations made for the start, chains only finish that.
 #[pyfunction]
 #[pyo3(signature = (target, keywords, start=None, progress=None, finish=None))]
 pub fn fit(
@@ -101,7 +105,7 @@ pub fn fit(
             });
             let (mut raised, mut insisted, mut show) = (None, false, progress.as_ref());
             while let Err(mpsc::RecvTimeoutError::Timeout) = finished.recv_timeout(TICK) {
-                let row = latest.lock().ok().and_then(|mut latest: MutexGuard<'_, Option<TraceRow>>| latest.take());
+                let row = latest.lock().ok().and_then(|mut latest: MutexGuard<'_, Option<Shown>>| latest.take());
                 if let Err(error) = tick(show, row) {
                     // A second request stops evaluations at once. Nothing is shown any more, so only a signal can be one.
                     insisted = raised.is_some();
@@ -132,11 +136,11 @@ fn resolve(target: &PyTarget, keywords: &Bound<'_, PyDict>) -> PyResult<Settings
 }
 
 /// Checks for signals and shows progress, in the caller's thread.
-fn tick(progress: Option<&Py<PyAny>>, row: Option<TraceRow>) -> PyResult<()> {
+fn tick(progress: Option<&Py<PyAny>>, shown: Option<Shown>) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;
-        if let (Some(progress), Some(row)) = (progress, row) {
-            progress.call1(py, (row.iteration, row.evals, row.seconds, row.elbo, row.se, row.components))?;
+        if let (Some(progress), Some((row, chains))) = (progress, shown) {
+            progress.call1(py, (row.iteration, row.evals, row.seconds, row.elbo, row.se, row.components, chains))?;
         }
         Ok(())
     })

@@ -68,3 +68,16 @@ post
     assert [output.output_type for output in outputs] == ["display_data", "execute_result"]
     assert outputs[0].data["text/plain"] == "", "the line is cleared at the end"
     assert outputs[1].data["text/html"].startswith("<iframe")
+
+
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_chains_are_shown(monkeypatch):
+    def heavy(z):
+        time.sleep(0.002)
+        return -2 * np.log1p(z**2 / 3).sum(axis=1), -4 * z / (3 + z**2)
+
+    rough = natmix.fit(heavy, dim=2, components=1, finish="never", max_evals=500, progress=False)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    natmix.finish(rough)
+    text = sys.stderr.getvalue()
+    assert "chains  " in text and "iterations kept" in text and "R-hat 1." in text

@@ -22,7 +22,7 @@ pub use conclusion::Fitted;
 pub use stop::Stop;
 
 use crate::check;
-use crate::config::{Config, Finish};
+use crate::config::{Automatic, Config, Finish};
 use crate::error::Error;
 use crate::evaluate::{self, Limits};
 use crate::family::Mixture;
@@ -103,6 +103,11 @@ impl<'a> Fit<'a> {
         if !self.target.has_gradient() {
             let problem = "must not be always for a target without gradients, which chains need".into();
             return Err(Error::Config { setting: "finish", problem });
+        }
+        // The mixture stays as it is, of whatever kind and size.
+        self.config.strategy = Automatic::default().into();
+        if let Start::Mixture(mixture) = &self.start {
+            self.config.covariance = mixture.covariance_kind();
         }
         self.config.finish = Finish::Always;
         self.config.diagnostic_draws = self.config.diagnostic_draws.max(1);

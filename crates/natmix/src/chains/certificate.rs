@@ -19,6 +19,9 @@ pub(super) const MOST_DIVERGED: f64 = 0.005;
 /// them are hard to know, and those should not need as many draws as if all were.
 const MOST_RISK: f64 = 0.05;
 
+/// Iterations below which nothing is known.
+const FEWEST_ITERATIONS: usize = 4;
+
 /// How well the chains know one parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChainAccuracy {
@@ -92,6 +95,10 @@ pub(crate) fn certify(
         .map(|j| judge(Traces { values: &column(j), chains, per_start }, multiple))
         .collect();
     let mut reasons = Vec::new();
+    if parameters.iter().any(|one| one.ess == 0.0 && one.r_hat.is_nan()) {
+        reasons.push("the chains ended before they could be judged".into());
+        return Certificate { parameters, diverged, reasons };
+    }
     let worst = |figure: &dyn Fn(&ChainAccuracy) -> f64| {
         let number = |one: &ChainAccuracy| if figure(one).is_nan() { f64::INFINITY } else { figure(one) };
         let at = (0..names.len()).max_by(|&a, &b| number(&parameters[a]).total_cmp(&number(&parameters[b])));
@@ -124,7 +131,18 @@ pub(crate) fn certify(
     Certificate { parameters, diverged, reasons }
 }
 
+/// What is known about a parameter after too few iterations.
+fn unknown() -> ChainAccuracy {
+    let nothing = ErrorShare { error: 0.0, se: f64::INFINITY };
+    let accuracy =
+        Accuracy { quantile: nothing, mean: nothing, sd: nothing, ess: 0.0, heavy_tails: false, holds: false };
+    ChainAccuracy { r_hat: f64::NAN, ess: 0.0, trend: f64::NAN, risk: 1.0, accuracy }
+}
+
 fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
+    if traces.iterations() < FEWEST_ITERATIONS {
+        return unknown();
+    }
     let values = traces.values;
     let with = |values: &[f64]| Traces { values, ..traces }.effective();
     let mut sorted = values.to_vec();

@@ -75,7 +75,7 @@ pub(crate) fn conclude(
     (start_sd, observers): (&[f64], &mut [&mut dyn Observer]),
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
-    let Ended { strategy, counts, reason, observer_error } = ended;
+    let Ended { strategy, counts, mut reason, observer_error } = ended;
     let converged = reason == StopReason::Converged;
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
     let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
@@ -83,13 +83,20 @@ pub(crate) fn conclude(
     if config.diagnostic_draws > 0 {
         let run = FinishedRun { target, config: &config, mixture: &mixture, converged, start_sd };
         let (before, cancelled) = (counts.seconds, reason == StopReason::Cancelled);
+        let mut stopped = false;
         let mut watch = |progress: &ChainProgress, evaluator: &dyn Evaluator| {
             let seconds = before + clock.elapsed().as_secs_f64();
             let finishing = Finishing { chains: *progress, evals: evaluator.spent().evals, seconds };
-            tell_finishing(observers, &finishing).is_continue()
+            stopped = tell_finishing(observers, &finishing).is_break();
+            !stopped
         };
         let watch = (!cancelled).then_some(&mut watch as &mut Watch<'_>);
-        match run.measure(evaluator, (scratch, time), counts.spent.evals, watch) {
+        let measured = run.measure(evaluator, (scratch, time), counts.spent.evals, watch);
+        if stopped {
+            // The run can be resumed: chains then start again.
+            reason = StopReason::Cancelled;
+        }
+        match measured {
             Ok(measured) => {
                 let Measured { diagnostics: mut found, .. } = measured;
                 chain_evals = measured.chain_evals;
@@ -206,7 +213,7 @@ impl FinishedRun<'_> {
         let total: f64 = weights.iter().sum();
         let weights: Vec<f64> = weights.iter().map(|w| w / total).collect();
         let unvisited = visits::unvisited(mixture, (&weighted.draws, &weights), &chains.draws);
-        if unvisited > visits::MOST_UNVISITED {
+        if unvisited > visits::MOST_UNVISITED && !chains.draws.is_empty() {
             chains.certificate.reasons.push(format!(
                 "the chains are hardly ever in parts of the mixture that hold {:.0}% of the mass",
                 100.0 * unvisited

@@ -119,9 +119,16 @@ pub(crate) fn tell(observers: &mut [&mut dyn Observer], iteration: &Iteration<'_
 
 /// Tells every observer of a search, even if one asked to stop.
 pub(crate) fn tell_searching(observers: &mut [&mut dyn Observer], searching: &Searching) -> ControlFlow<()> {
+    tell_all(observers, |observer| observer.searching(searching))
+}
+
+fn tell_all(
+    observers: &mut [&mut dyn Observer],
+    mut told: impl FnMut(&mut dyn Observer) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     let mut flow = ControlFlow::Continue(());
     for observer in observers {
-        if observer.searching(searching).is_break() {
+        if told(&mut **observer).is_break() {
             flow = ControlFlow::Break(());
         }
     }
@@ -130,13 +137,7 @@ pub(crate) fn tell_searching(observers: &mut [&mut dyn Observer], searching: &Se
 
 /// Tells every observer of the chains, even if one asked to stop.
 pub(crate) fn tell_finishing(observers: &mut [&mut dyn Observer], finishing: &Finishing) -> ControlFlow<()> {
-    let mut flow = ControlFlow::Continue(());
-    for observer in observers {
-        if observer.finishing(finishing).is_break() {
-            flow = ControlFlow::Break(());
-        }
-    }
-    flow
+    tell_all(observers, |observer| observer.finishing(finishing))
 }
 
 /// A function that is called after every iteration: for progress bars.
