@@ -17,7 +17,7 @@ pub const R_HAT_LIMIT: f64 = 1.01;
 pub(super) const MOST_DIVERGED: f64 = 0.005;
 /// Largest probability that the error of any figure of any parameter is beyond its limit, by the sum over all of them: few of
 /// them are hard to know, and those should not need as many draws as if all were.
-const MOST_RISK: f64 = 0.05;
+const MOST_RISK: f64 = 0.01;
 
 /// Iterations below which nothing is known.
 const FEWEST_ITERATIONS: usize = 4;

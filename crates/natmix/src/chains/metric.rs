@@ -33,7 +33,8 @@ impl Metric {
     pub fn of_mixture(mixture: &Mixture) -> Self {
         match mixture.components() {
             [only] => Self::of(only),
-            _ if mixture.dim() > MOST_DENSE => Self::Diag(mixture.sd().iter().map(|sd| sd * sd).collect()),
+            // Of its heaviest component: near enough for a start.
+            [first, ..] if mixture.dim() > MOST_DENSE => Self::Diag(first.precision().variances()),
             _ => Self::dense(mixture.covariance(), mixture.dim()),
         }
     }

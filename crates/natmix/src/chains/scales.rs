@@ -23,7 +23,7 @@ use rayon::prelude::*;
 const MOST_SCALES: usize = 6;
 const MOST_LOCATIONS: usize = 4;
 /// Mean squared correlation with the others from which on they shrink around a coordinate.
-const LOCATION: f64 = 0.1;
+const LOCATION: f64 = 0.05;
 /// Sum of the squared correlations, beyond that of chance, that a coordinate must explain for others to take their scale from
 /// it; and the same in standard errors.
 const WORTHWHILE: f64 = 0.1;
@@ -292,7 +292,8 @@ fn locations(columns: &[Vec<f64>], scaled: &[usize], from: &[usize], effective: 
             others.map(|(at, _)| with[at * d + g].powi(2) - 1.0 / effective).sum()
         };
         let free = (0..d).filter(|g| !from.contains(g) && !around.contains(g)).map(|g| (g, explained(g)));
-        let least = LOCATION * scaled.len() as f64;
+        let count = scaled.len() as f64;
+        let least = (LOCATION * count).max(CLEAR * (2.0 * count).sqrt() / effective);
         let Some((g, _)) = free.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|best| best.1 > least) else { break };
         for (at, rest) in rests.iter_mut().enumerate() {
             let slope = with[at * d + g];

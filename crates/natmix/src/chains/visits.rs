@@ -8,7 +8,7 @@ use crate::family::Mixture;
 /// Draws of the chains that are compared.
 const COMPARED: usize = 2_000;
 /// Share of its mass, by the weighted draws and the mixture itself, below which a part counts as not visited.
-const RARELY: f64 = 0.5;
+const RARELY: f64 = 0.25;
 /// Mass in such parts from which on chains are not to be relied on.
 pub(crate) const MOST_UNVISITED: f64 = 0.01;
 
