@@ -225,6 +225,34 @@ impl Run<'_, '_> {
         let effective = (draws.len() / d) as f64 / CORRELATED;
         let scales = Scales::of(&draws, d, effective);
         let new = scales.is_some() && !self.walkers.is_scaled();
+        self.walkers = self.walkers.clone().in_coordinates(self.evaluator, scales)?;
+        self.walkers.to_coordinates(&mut draws);
+        let (metric, changed) = self.metric.adapted(&draws, effective, d);
+        self.metric = metric;
+        self.adapted = 0;
+        Ok(changed || new)
+    }
+
+    /// One trajectory of every chain; while `warming` up, the step adapts.
+    fn iterate(&mut self, length: f64, warming: bool) -> Result<Moves, Error> {
+        self.progress.iteration += 1;
+        let iteration = self.progress.iteration;
+        let mut noise = Noise::new(self.seed, Purpose::Chains, 1, iteration, 1);
+        let length = length * (JITTER.0 + (JITTER.1 - JITTER.0) * noise.uniform());
+        let longest = self.log_step.exp();
+        let steps = ((length / longest).ceil() as usize).clamp(1, MOST_STEPS);
+        let step = (length / steps as f64).min(longest);
+        let groups = [Group { metric: &self.metric, chains: 0..self.walkers.len(), step }];
+        let key = (self.seed, Purpose::Chains, iteration);
+        let moves = self.walkers.advance(self.evaluator, &groups, steps, key)?;
+        if warming {
+            self.adapted += 1;
+            let inverse: f64 = moves.acceptance.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();
+            let harmonic = moves.acceptance.len() as f64 / inverse;
+            self.log_step += (harmonic - self.accepted) / (self.adapted as f64).powf(0.4);
+        } else {
+            self.progress.kept += 1;
+        }
         self.stopped |= !(self.watch)(&self.progress, &*self.evaluator);
         Ok(moves)
     }
