@@ -66,6 +66,8 @@ pub struct ChainDraws {
     pub per_start: usize,
     /// Whether they may be relied on.
     pub certificate: Certificate,
+    /// Whether some coordinates set the scale of others, as in a hierarchy or a funnel.
+    pub scaled: bool,
     /// Whether the run ended before the certificate held for want of evaluations.
     pub exhausted: bool,
 }
@@ -143,6 +145,8 @@ struct Run<'a, 'w> {
     log_step: f64,
     /// Share of accepted trajectories that steps aim at.
     accepted: f64,
+    /// Whether coordinates were ever found that set the scale of others.
+    scaled: bool,
     /// Iterations done, and those since the metric changed.
     progress: ChainProgress,
     adapted: u64,
@@ -161,9 +165,22 @@ pub(crate) fn run(plan: &Plan<'_>, evaluator: &mut dyn Evaluator, watch: &mut Wa
     let log_step = (FIRST_STEP * (d as f64).powf(-0.25)).ln();
     let metric = Metric::of_mixture(mixture);
     let progress = ChainProgress { iteration: 0, kept: 0, r_hat: f64::NAN };
-    let (stopped, adapted, accepted) = (false, 0, ACCEPTED);
-    let mut run =
-        Run { target, evaluator, watch, stopped, walkers, metric, log_step, accepted, progress, adapted, seed, limit };
+    let (stopped, scaled, adapted, accepted) = (false, false, 0, ACCEPTED);
+    let mut run = Run {
+        target,
+        evaluator,
+        watch,
+        stopped,
+        walkers,
+        metric,
+        log_step,
+        accepted,
+        scaled,
+        progress,
+        adapted,
+        seed,
+        limit,
+    };
     run.warm_up()?;
     run.keep()
 }
@@ -225,6 +242,7 @@ impl Run<'_, '_> {
         let effective = (draws.len() / d) as f64 / CORRELATED;
         let scales = Scales::of(&draws, d, effective);
         let new = scales.is_some() && !self.walkers.is_scaled();
+        self.scaled |= scales.is_some();
         self.walkers = self.walkers.clone().in_coordinates(self.evaluator, scales)?;
         self.walkers.to_coordinates(&mut draws);
         let (metric, changed) = self.metric.adapted(&draws, effective, d);
@@ -305,6 +323,7 @@ impl Run<'_, '_> {
                         chains,
                         per_start,
                         certificate,
+                        scaled: self.scaled,
                         exhausted,
                     });
                 }

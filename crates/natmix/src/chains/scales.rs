@@ -78,7 +78,7 @@ impl Scales {
         let n = draws.len() / d;
         let column = |j: usize| draws.iter().skip(j).step_by(d).copied();
         let moments: Vec<(f64, f64)> = (0..d).map(|j| mean_and_variance(column(j))).collect();
-        if moments.iter().any(|(mean, variance)| !mean.is_finite() || !(*variance > 0.0) || !variance.is_finite()) {
+        if !moments.iter().all(|(mean, variance)| mean.is_finite() && *variance > 0.0 && variance.is_finite()) {
             return None;
         }
         let standard = |j: usize| -> Vec<f64> {
@@ -139,12 +139,12 @@ impl Scales {
             }
             slope.iter().any(|x| *x != 0.0).then_some((mean, slope))
         };
-        let found = |i: usize| fit(i, &of_mean).map(|found| (i, found));
+        let found = |i: usize| fit(i, &of_mean).map(|(mean, slope)| (i, mean, slope));
         let others: Vec<usize> = (0..d).filter(|i| !from.contains(i) && !around.contains(i)).collect();
-        let fits: Vec<(usize, (Vec<f64>, Vec<f64>))> = others.into_par_iter().filter_map(found).collect();
+        let fits: Vec<(usize, Vec<f64>, Vec<f64>)> = others.into_par_iter().filter_map(found).collect();
         let scaled: Vec<Scaled> = fits
             .into_iter()
-            .map(|(i, (mean, slope))| {
+            .map(|(i, mean, slope)| {
                 let sd = moments[i].1.sqrt();
                 let shifts = mean[2 * k + 1..].iter().zip(&around);
                 Scaled {

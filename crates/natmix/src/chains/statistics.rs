@@ -104,7 +104,7 @@ pub(crate) fn normal_scores(values: &[f64]) -> Vec<f64> {
 /// Probability beyond `z` of the standard normal distribution, for `z` of at least zero (Abramowitz and Stegun 26.2.17, error
 /// below 1e-7).
 pub(crate) fn normal_tail(z: f64) -> f64 {
-    const B: [f64; 5] = [1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530];
+    const B: [f64; 5] = [1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.31938153];
     let t = 1.0 / (1.0 + 0.2316419 * z);
     let density = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
     density * t * B.iter().fold(0.0, |sum, b| sum * t + b)
@@ -116,7 +116,7 @@ fn normal_quantile(p: f64) -> f64 {
         -3.969683028665376e+01,
         2.209460984245205e+02,
         -2.759285104469687e+02,
-        1.383577518672690e+02,
+        1.38357751867269e+02,
         -3.066479806614716e+01,
         2.506628277459239e+00,
     ];

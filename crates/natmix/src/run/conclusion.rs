@@ -7,6 +7,7 @@ use super::stop::{Stop, StopReason};
 use super::time_left::TimeLeft;
 use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::answer::tails::{self, FitFacts};
+use crate::chains::certificate::Certificate;
 use crate::chains::run::{self, ChainDraws, ChainProgress, Watch};
 use crate::chains::visits;
 use crate::config::{Config, Finish};
@@ -23,6 +24,9 @@ use std::time::Instant;
 /// Most evaluations of chains, in multiples of the budget of a fit.
 const CHAIN_TIMES: u64 = 4;
 
+/// Dimension up to which chains are judged more strictly, and their largest R-hat there.
+const FEW_DIMENSIONS: usize = 40;
+const FEW_DIMENSIONS_R_HAT: f64 = 1.005;
 /// Share of the mass from which on a mode must not be missed.
 const HEAVY_SHARE: f64 = 0.01;
 
@@ -219,6 +223,28 @@ impl FinishedRun<'_> {
                 100.0 * unvisited
             ));
         }
+        self.judge_more_strictly(&mut chains);
         Ok(chains)
+    }
+
+    /// In few dimensions chains finish what many components could not fit: narrow places, and tails that they are slow to enter.
+    /// There a hierarchy's own tail, or chains that barely agree, have been seen to pass for right.
+    fn judge_more_strictly(&self, chains: &mut ChainDraws) {
+        let Certificate { reasons, .. } = &chains.certificate;
+        if self.mixture.dim() > FEW_DIMENSIONS || !reasons.is_empty() {
+            return;
+        }
+        let r_hat = chains.certificate.r_hat();
+        if chains.scaled {
+            chains.certificate.reasons.push(
+                "some parameters set the scale of others, and chains may not have gone far enough into where it is small \
+                 (try a non-centred parametrisation)"
+                    .into(),
+            );
+        } else if r_hat >= FEW_DIMENSIONS_R_HAT {
+            chains.certificate.reasons.push(format!(
+                "the chains barely agree: R-hat is {r_hat:.3} (below {FEW_DIMENSIONS_R_HAT} is wanted in few dimensions)"
+            ));
+        }
     }
 }
