@@ -93,6 +93,6 @@ def _blocks(z: np.ndarray) -> Iterator[np.ndarray]:
         size = large if left >= large else usual if left > 2 * small else small
         block = z[at : at + size]
         at += size
-        yield block if len(block) == size else np.concatenate(
-            [block, np.broadcast_to(block[:1], (size - len(block), z.shape[1]))]
+        yield (
+            block if len(block) == size else np.concatenate([block, np.broadcast_to(block[:1], (size - len(block), z.shape[1]))])
         )

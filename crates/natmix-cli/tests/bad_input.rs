@@ -238,7 +238,7 @@ fn options_that_make_no_sense() {
         ("--draws-per-component 100000000", "--draws-per-component must be at most"),
         ("--components 100 --draws-per-component 10000000", "do not fit into memory"),
         ("--threads 1000000", "--threads must be at most 1024, not 1000000"),
-        ("--covariance round", "must be auto or full or diag"),
+        ("--covariance round", "must be auto or one of full, diag, low-rank"),
         ("--rule golden", "must be one of plain, improved"),
         ("--draws lots", "must be auto or one of independent"),
         ("--entropy-trick maybe", "must be one of on, off, fitted"),

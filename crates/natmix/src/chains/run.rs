@@ -258,7 +258,9 @@ impl Run<'_, '_> {
         let mut noise = Noise::new(self.seed, Purpose::Chains, 1, iteration, 1);
         let length = length * (JITTER.0 + (JITTER.1 - JITTER.0) * noise.uniform());
         let longest = self.log_step.exp();
-        let steps = ((length / longest).ceil() as usize).clamp(1, MOST_STEPS);
+        let left = self.limit.saturating_sub(self.evaluator.spent().evals) / CHAINS as u64;
+        let most = MOST_STEPS.min(usize::try_from(left).unwrap_or(MOST_STEPS)).max(1);
+        let steps = ((length / longest).ceil() as usize).clamp(1, most);
         let step = (length / steps as f64).min(longest);
         let groups = [Group { metric: &self.metric, chains: 0..self.walkers.len(), step }];
         let key = (self.seed, Purpose::Chains, iteration);
@@ -284,7 +286,7 @@ impl Run<'_, '_> {
             self.progress.kept = 0;
             for round in 1.. {
                 for _ in 0..ROUND {
-                    if self.stopped {
+                    if self.is_over() {
                         break;
                     }
                     let moves = self.iterate(TRAJECTORY, false)?;

@@ -7,6 +7,7 @@
 //! ```
 #![allow(dead_code)]
 
+use natmix::config::Finish;
 use natmix::family::{CovarianceKind, Diag, Full, Gaussian, Mixture};
 use natmix::observe::{Iteration, Observer};
 use natmix::target::log_p_at;
@@ -115,7 +116,17 @@ impl Observer for RegressionGoal<'_> {
 /// What a user would choose for this problem. The tolerance is far below the errors that are tested, so runs end with
 /// their iterations or at the optimum.
 pub fn settings(method: Method, covariance: CovarianceKind, seed: u64) -> Config {
-    let base = Config { covariance, tolerance: 1e-9, threads: 1, diagnostic_draws: 4_000, seed, ..Config::new(method) };
+    // Without chains: the mixture itself is measured.
+    let finish = Finish::Never;
+    let base = Config {
+        covariance,
+        tolerance: 1e-9,
+        threads: 1,
+        diagnostic_draws: 4_000,
+        finish,
+        seed,
+        ..Config::new(method)
+    };
     match (method, covariance) {
         // Score gradients are noisy: Adam starts ten times faster than by default, and slows down. For a full
         // covariance the noise vanishes with the error; for a diagonal one it stays, so the rate must fall faster.
