@@ -20,16 +20,23 @@ pub struct DeliveredSample {
     pub component: Vec<usize>,
     /// Weights that sum to one; none if all are equal.
     pub weights: Option<Vec<f64>>,
+    /// Number of draws of equal weight to choose of them.
+    pub equal: usize,
 }
 
 impl DeliveredSample {
     /// The weighted draws if they are the answer, else [`DRAWS`] draws of the mixture.
     pub fn of(q: &Mixture, answer: Option<&DeliveredDraws>, seed: u64) -> Self {
+        Self::with_draws(q, answer, DRAWS, seed)
+    }
+
+    /// The same with another number of draws.
+    pub fn with_draws(q: &Mixture, answer: Option<&DeliveredDraws>, draws: usize, seed: u64) -> Self {
         let (z, weights) = match answer {
             Some(answer) => (answer.draws.clone(), Some(answer.weights.clone())),
-            None => (q.sample(DRAWS, seed), None),
+            None => (q.sample(draws, seed), None),
         };
-        Self { component: q.most_likely(&z), z, weights }
+        Self { component: q.most_likely(&z), z, weights, equal: draws }
     }
 
     /// The draws on the scale of the target's parameters.
@@ -43,13 +50,13 @@ impl DeliveredSample {
         Draws { names, values, component: self.component.clone() }
     }
 
-    /// Positions of [`DRAWS`] draws of equal weight; `None` if all are of equal weight.
+    /// Positions of draws of equal weight; `None` if all are of equal weight.
     fn chosen(&self, seed: u64) -> Option<Vec<usize>> {
         let weights = self.weights.clone()?;
-        Some(DeliveredDraws { draws: Vec::new(), weights }.choose(DRAWS, seed))
+        Some(DeliveredDraws { draws: Vec::new(), weights }.choose(self.equal, seed))
     }
 
-    /// Of these draws on another scale, [`DRAWS`] of equal weight.
+    /// Of these draws on another scale, some of equal weight.
     pub fn equally_weighted(&self, draws: Draws, seed: u64) -> Draws {
         let Some(chosen) = self.chosen(seed) else { return draws };
         let p = draws.names.len();
@@ -60,7 +67,7 @@ impl DeliveredSample {
         }
     }
 
-    /// [`DRAWS`] draws of equal weight in the space that was fitted.
+    /// Draws of equal weight in the space that was fitted.
     pub fn equally_weighted_points(&self, seed: u64) -> Vec<f64> {
         let Some(chosen) = self.chosen(seed) else { return self.z.clone() };
         let d = self.z.len() / self.component.len().max(1);
@@ -130,10 +137,10 @@ fn weighted_parameter(name: String, column: &[f64], weights: &[f64]) -> Paramete
     Parameter { name, mean, sd: variance.sqrt(), q05: quantile(0.05), q50: quantile(0.5), q95: quantile(0.95) }
 }
 
-/// The answer for a report: its level and the accuracy of every parameter.
+/// The answer for a report: its level and the accuracy of every parameter. Without weights there are `draws` draws.
 pub(crate) fn answer(
     diagnostics: &Diagnostics,
-    weighted: Option<&DeliveredDraws>,
+    (weighted, draws): (Option<&DeliveredDraws>, usize),
     parameters: &[Parameter],
 ) -> AnswerSummary {
     let bound = |share: &ErrorShare, limit: f64| ReportedEstimate { mean: limit * share.error, se: limit * share.se };
@@ -142,8 +149,8 @@ pub(crate) fn answer(
     let measured = diagnostics.accuracy.iter().zip(parameters).filter(|_| same);
     AnswerSummary {
         level: diagnostics.level,
-        draws: weighted.map_or(DRAWS, |answer| answer.weights.len()),
-        ess: weighted.map_or(DRAWS as f64, |_| diagnostics.ess),
+        draws: weighted.map_or(draws, |answer| answer.weights.len()),
+        ess: weighted.map_or(draws as f64, |_| diagnostics.ess),
         missed_mass: diagnostics.missed_mass.map(|missed| ReportedEstimate { mean: missed.mean, se: missed.se }),
         accuracy: measured
             .map(|(one, parameter)| AccuracySummary {

@@ -1,7 +1,7 @@
 //! What the fits of one data set show, in words: nothing is claimed that their figures do not say.
 
-use super::{DemoSet, FailedFit};
 use super::measure::Measured;
+use super::{DemoSet, FailedFit};
 use crate::reproduce::curves::TrainingCurve;
 use natmix_report::number;
 

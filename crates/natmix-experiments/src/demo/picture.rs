@@ -23,8 +23,7 @@ pub fn draw(set: &DemoSet) -> Scene {
     let step = PANEL + GAP;
     let columns = set.fits.len() + set.failed.len();
     let width = LEFT + step * columns as f64 - GAP + 1.0;
-    let title =
-        format!("{}: predicted probability and predictive entropy for 1 to {columns} components", set.title);
+    let title = format!("{}: predicted probability and predictive entropy for 1 to {columns} components", set.title);
     let mut scene = Scene::new(width, TOP + 2.0 * step - GAP + 1.0, title);
     for (row, name) in ["probability", "entropy"].into_iter().enumerate() {
         let middle = TOP + row as f64 * step + 0.5 * PANEL;
