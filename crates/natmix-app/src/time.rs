@@ -19,8 +19,10 @@ const PER_NUMBER: f64 = 1e-7;
 /// Seconds to report one parameter, and to store an array of its own.
 const PER_PARAMETER: f64 = 5e-5;
 const PER_ARRAY: f64 = 1e-3;
-/// Seconds for the page with its pictures.
-const PAGE: f64 = 0.1;
+/// Seconds for the page with its pictures, and for each parameter in them, up to a number.
+const PAGE: f64 = 0.15;
+const PER_PICTURED: f64 = 4e-4;
+const MOST_PICTURED: usize = 1_000;
 /// Seconds for the figures of one row per draw, without and for each feature.
 const PER_ROW: (f64, f64) = (1.5e-6, 2e-9);
 /// Draws that these figures usually use.
@@ -81,7 +83,8 @@ impl ResultsTime {
     /// Seconds for what does not depend on the number of draws.
     fn fixed(&self) -> f64 {
         let arrays = if self.parameters <= MOST_ARRAYS { self.parameters } else { 0 };
-        let files = if self.files { PAGE + PER_ARRAY * arrays as f64 } else { 0.0 };
+        let page = PAGE + PER_PICTURED * self.parameters.min(MOST_PICTURED) as f64;
+        let files = if self.files { page + PER_ARRAY * arrays as f64 } else { 0.0 };
         files + PER_PARAMETER * self.parameters as f64
     }
 
@@ -111,7 +114,7 @@ mod tests {
         assert_eq!(ResultsTime::new(Instant::now(), None, 1_000_000, true).after(1e9).draws(), DRAWS);
         assert_eq!(time(1_000.0, 10_000).after(900.0).draws(), DRAWS);
         assert_eq!(time(1_000.0, 10_000).after(2_000.0).draws(), FEWEST_DRAWS);
-        assert!((1_000..3_000).contains(&time(1_000.0, 10_000).after(1_067.5).draws()));
+        assert!((1_000..3_000).contains(&time(1_000.0, 10_000).after(1_067.0).draws()));
         assert_eq!(time(1_000.0, 2).after(2_000.0).draws_for_rows(1.0), Some(0));
         assert!(time(1_000.0, 2).after(0.0).draws_for_rows(1.0).is_some_and(|draws| (100..200).contains(&draws)));
     }

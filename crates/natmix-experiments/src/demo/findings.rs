@@ -10,6 +10,9 @@ const CLEAR: f64 = 2.0;
 /// Test log likelihoods per point closer than this are called alike.
 const ALIKE: f64 = 0.005;
 
+/// Weight below which a component no longer counts.
+pub const LOST: f64 = 0.01;
+
 /// One sentence per finding.
 pub fn sentences(set: &DemoSet) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -23,10 +26,10 @@ pub fn sentences(set: &DemoSet) -> Vec<String> {
         sentences.push(elbo(first, last, &set.fits));
         sentences.push(test_log_likelihood(first, last, &set.fits));
     }
-    let small = set.fits.iter().filter(|fit| fit.weights.iter().any(|w| *w < 0.01)).map(|fit| fit.components);
-    let small: Vec<String> = small.map(|k| k.to_string()).collect();
-    if !small.is_empty() {
-        sentences.push(format!("With K = {} at least one component has lost its weight (below 1%).", small.join(", ")));
+    let lost = set.fits.iter().map(|fit| (fit.weights.iter().filter(|w| **w < LOST).count(), fit.components));
+    let lost: Vec<String> = lost.filter(|(lost, _)| *lost > 0).map(|(lost, k)| format!("{lost} of {k}")).collect();
+    if !lost.is_empty() {
+        sentences.push(format!("Components have lost their weight (below 1%): {}.", lost.join(", ")));
     }
     let lower = set.fits.iter().filter(|fit| fit.entropy_off_data <= fit.entropy_on_data).map(|fit| fit.components);
     let lower: Vec<String> = lower.map(|k| k.to_string()).collect();

@@ -99,7 +99,7 @@ fn card(set: &DemoSet, scene: &Scene) -> String {
     format!(
         "<section id=\"{}\" class=\"card\"><h2>{}</h2><figure><div class=\"box scroll\">{}</div><figcaption>{} points, {}. Above: \
          predicted probability (blue class 0, orange class 1), the boundary of the mixture (thick) and of each component \
-         (thin). Below: predictive entropy, none (white or black) to log 2 (purple).</figcaption></figure>\
+         with at least 1% of the weight (thin). Below: predictive entropy, none (white or black) to log 2 (purple).</figcaption></figure>\
          <div class=\"box\"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\
          <p class=\"sentence\">{}</p><p class=\"aside\">Test scores are those of the averaged prediction on {} fresh points, the log likelihood per point. \
          \"Components differ\" is the mean Jensen-Shannon divergence of their predictions over the picture. Entropies are means in \

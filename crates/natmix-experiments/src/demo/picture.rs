@@ -1,6 +1,7 @@
 //! One picture per data set: one column per number of components, probability above and entropy below.
 
 use super::DemoSet;
+use super::findings::LOST;
 use super::measure::{Grid, Measured, entropy};
 use natmix_models::Observations;
 use natmix_report::figure::contour::contour;
@@ -48,7 +49,7 @@ pub fn draw(set: &DemoSet) -> Scene {
     scene
 }
 
-/// Probability, the boundary of each component (thin) and of the mixture (thick), and the data.
+/// Probability, the boundary of each component that has weight (thin) and of the mixture (thick), and the data.
 fn top(scene: &mut Scene, corner: Point, set: &DemoSet, fit: &Measured) {
     heat(scene, corner, &fit.probability, |p| {
         let ink = Ink::series(usize::from(p > 0.5));
@@ -59,7 +60,8 @@ fn top(scene: &mut Scene, corner: Point, set: &DemoSet, fit: &Measured) {
         contour(values, Grid::SIDE, 0.5).into_iter().map(|piece| piece.map(place).to_vec()).collect()
     };
     if fit.components > 1 {
-        fit.by_component.iter().for_each(|values| scene.lines(lines(values), Ink::TEXT, 0.7));
+        let counts = fit.by_component.iter().zip(&fit.weights).filter(|(_, weight)| **weight >= LOST);
+        counts.for_each(|(values, _)| scene.lines(lines(values), Ink::TEXT, 0.7));
     }
     scene.lines(lines(&fit.probability), Ink::TEXT, 2.4);
     for class in [0, 1] {
