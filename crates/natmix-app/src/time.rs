@@ -18,9 +18,9 @@ const FEWEST_DRAWS: usize = 200;
 const PER_NUMBER: f64 = 1e-7;
 /// Seconds to report one parameter, and to store an array of its own.
 const PER_PARAMETER: f64 = 5e-5;
-const PER_ARRAY: f64 = 1e-3;
+const PER_ARRAY: f64 = 3e-3;
 /// Seconds for the page with its pictures, and for each parameter in them, up to a number.
-const PAGE: f64 = 0.15;
+const PAGE: f64 = 0.25;
 const PER_PICTURED: f64 = 4e-4;
 const MOST_PICTURED: usize = 1_000;
 /// Seconds for the figures of one row per draw, without and for each feature.
