@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time between two checks for signals and progress.
 const TICK: Duration = Duration::from_millis(50);
@@ -82,6 +82,7 @@ pub fn fit(
     progress: Option<&Bound<'_, PyAny>>,
     finish: Option<u64>,
 ) -> PyResult<PyRun> {
+    let began = Instant::now();
     let target = target.get();
     let settings = resolve(target, keywords)?;
     let start = start.map(|start| start.get().0.clone());
@@ -91,7 +92,7 @@ pub fn fit(
     let stop = cancel.clone();
     target.abort.store(false, Ordering::Relaxed);
     let progress = progress.map(|progress| progress.clone().unbind());
-    let job = FitJob { problem: &target.problem, settings: &settings, start, cancel, watch: &mut watch };
+    let job = FitJob { problem: &target.problem, settings: &settings, start, cancel, watch: &mut watch, began };
     let (finished, raised, insisted) = py.detach(|| {
         std::thread::scope(|scope| {
             let (done, finished) = mpsc::channel::<()>();

@@ -299,7 +299,8 @@ impl PyRecord {
             let answer = whole.posterior.answer.as_ref();
             let measured = in_pool(py, 0, || {
                 let sample = self.sample.clone().unwrap_or_else(|| DeliveredSample::of(q, answer, seed));
-                Predictive::measure(study, None, q, &sample, seed)
+                let z = sample.equally_weighted_points(seed);
+                Predictive::measure(study, None, q, (&z, sample.chains.is_some()), seed)
             })?;
             // If another thread was first, it has computed the same.
             let _ = self.rows.set(measured);

@@ -8,7 +8,8 @@ use crate::problem::Problem;
 use crate::record::FitRecord;
 use crate::saved::{ExternalMemory, SavedModel, SavedPosterior};
 use crate::settings::Settings;
-use crate::summary::{self, DeliveredSample};
+use crate::summary::{self, DRAWS, DeliveredSample};
+use crate::time::ResultsTime;
 use natmix::Fitted;
 use natmix::answer::delivered::DeliveredDraws;
 use natmix::answer::level::Level;
@@ -65,6 +66,8 @@ pub struct Finished {
     pub(crate) config: Value,
     /// Remarks on what the posterior is.
     pub(crate) notes: Vec<String>,
+    /// The time for results, if it is limited.
+    pub(crate) time: Option<ResultsTime>,
 }
 
 /// How to describe an external function, and its variables.
@@ -120,6 +123,7 @@ impl Finished {
             // The number of threads never changes a result, so it is not recorded.
             config: json!(natmix::Config { threads: 0, ..fitted.config }),
             notes: Vec::new(),
+            time: None,
             mixture: fitted.mixture,
         })
     }
@@ -195,9 +199,21 @@ impl Finished {
     pub fn record_with_rows(self, problem: &Problem, settings: &Settings) -> Result<FitRecord, Error> {
         let Problem::Regression(regression) = problem else { return self.record(problem, settings, None) };
         let sample = self.delivered(settings.seed());
+        let mut z = sample.equally_weighted_points(settings.seed());
+        let time = self.time;
         let mut record = self.record(problem, settings, None)?;
         let (study, test, q) = (&regression.study, regression.test.as_ref(), &record.posterior.mixture);
-        let rows = Predictive::measure(study, test, q, &sample, settings.seed())?;
+        if let Some(time) = time {
+            match Predictive::draws_within(&time, study, &z)? {
+                Some(draws) => z.truncate(draws * q.dim()),
+                None => {
+                    let omitted = "there was no time left for scores, leave-one-out and checks of the model".to_owned();
+                    record.report.verdict.notes.push(omitted);
+                    return Ok(record);
+                }
+            }
+        }
+        let rows = Predictive::measure(study, test, q, (&z, sample.chains.is_some()), settings.seed())?;
         rows.add_to(&mut record.report);
         record.log_likelihood = rows.log_likelihood;
         Ok(record)
@@ -212,6 +228,7 @@ impl Finished {
         let ReportParts { verdict, modes, components, parameters, mixing, model, config: (part, settings) } = parts;
         let diagnostics = self.diagnostics.as_ref();
         let unknown = f64::NAN;
+        let draws = self.sample.as_ref().map_or(DRAWS, |sample| sample.component.len());
         Report {
             verdict,
             elbo: self.elbo,
@@ -223,7 +240,7 @@ impl Finished {
             k_threshold: diagnostics.map_or(unknown, |d| d.k_threshold),
             ess: diagnostics.map_or(unknown, |d| d.ess),
             answer: diagnostics
-                .map(|d| summary::answer(d, self.answer.as_ref(), &parameters, &mixing, self.chains.clone())),
+                .map(|d| summary::answer(d, (self.answer.as_ref(), draws), &parameters, &mixing, self.chains.clone())),
             modes,
             search: self.search.clone(),
             components,

@@ -11,7 +11,8 @@ use crate::record::{FitRecord, files};
 use crate::resume::{LeftBehind, checkpoint_in, fingerprint, left_behind, resume_from, resume_training};
 use crate::saved::SavedPosterior;
 use crate::settings::{FitMethod, Settings, start_at};
-use crate::summary::DeliveredSample;
+use crate::summary::{DRAWS, DeliveredSample};
+use crate::time::ResultsTime;
 use crate::trace::{EpochRecorder, IterationRecorder, TraceFile, earlier_rows};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
 use natmix::family::Mixture;
@@ -22,7 +23,7 @@ use natmix::{Config, Fit, State};
 use natmix_models::start::from_sample;
 use natmix_nets::train::with_threads;
 use natmix_nets::training::EpochRow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Iterations between two checkpoints, and the time after which one is written in any case.
 const CHECKPOINT_EVERY: u64 = 100;
@@ -56,6 +57,8 @@ pub struct FitJob<'a> {
     pub cancel: Cancel,
     /// Receives the progress.
     pub watch: &'a mut dyn FitWatch,
+    /// When the command began, from which on `max_seconds` are counted.
+    pub began: Instant,
 }
 
 /// Where a fit writes to while it runs.
@@ -197,12 +200,25 @@ impl FitJob<'_> {
         let start = start.or(sample.map(|sample| sample.mixture));
         let target = problem.target()?;
         let given = given.is_some();
-        let run = EngineRun { target, config, start, resumed, before, given, frames, checkpoints: true };
+        let time = ResultsTime::new(self.began, config.max_seconds, target.parameter_names().len(), to.is_some());
+        let (rows, features) = problem.study().map_or((0, 0), |study| {
+            let table = study.regression.data();
+            (table.rows(), table.features())
+        });
+        let max_seconds = time.of_fit(rows, features);
+        let run = EngineRun { target, config, start, resumed, before, given, frames, checkpoints: true, max_seconds };
         let mut finished = run.run(to, cancel, self.watch)?;
         finished.evals *= problem.calls_per_point();
         finished.diagnostic_evals *= problem.calls_per_point();
         finished.chain_evals *= problem.calls_per_point();
-        finished.sample = Some(DeliveredSample::of(&finished.mixture, finished.answer.as_ref(), settings.seed()));
+        let time = time.after(finished.seconds);
+        let draws = time.draws();
+        if let Some(diagnostics) = finished.diagnostics.as_mut().filter(|_| draws < DRAWS) {
+            diagnostics.verdict.notes.push(format!("there was time for {draws} draws only to deliver and store"));
+        }
+        let answer = finished.answer.as_ref();
+        finished.sample = Some(DeliveredSample::with_draws(&finished.mixture, answer, draws, settings.seed()));
+        finished.time = time.is_limited().then_some(time);
         Ok(finished)
     }
 
@@ -229,8 +245,9 @@ impl FitJob<'_> {
                 start_at(&mut config, start);
             }
             let start = Some(start.unwrap_or(random));
-            let (resumed, frames) = (None, None);
-            let run = EngineRun { target, config, start, resumed, before: 0, given: false, frames, checkpoints: false };
+            let max_seconds = config.max_seconds;
+            let (resumed, frames, given, checkpoints) = (None, None, false, false);
+            let run = EngineRun { target, config, start, resumed, before: 0, given, frames, checkpoints, max_seconds };
             return run.run(to, self.cancel, self.watch);
         };
         if self.start.is_some() {
@@ -278,6 +295,8 @@ struct EngineRun<'a> {
     given: bool,
     frames: Option<FormationRecorder>,
     checkpoints: bool,
+    /// The time of the run, less than that of the settings where results need some.
+    max_seconds: Option<f64>,
 }
 
 impl EngineRun<'_> {
@@ -287,7 +306,8 @@ impl EngineRun<'_> {
         mut cancel: Cancel,
         watch: &mut dyn FitWatch,
     ) -> Result<Finished, Error> {
-        let Self { target, config, start, resumed, before, given, mut frames, checkpoints } = self;
+        let Self { target, config, start, resumed, before, given, mut frames, checkpoints, max_seconds } = self;
+        let of_settings = config.max_seconds;
         let earlier = match (to, &resumed) {
             (Some(to), Some(state)) => earlier_rows(to.out, state.iteration()),
             _ => Vec::new(),
@@ -302,7 +322,7 @@ impl EngineRun<'_> {
             checkpointer,
             watch,
         };
-        let mut fit = Fit::new(target, config);
+        let mut fit = Fit::new(target, Config { max_seconds, ..config });
         if let Some(state) = resumed {
             fit = fit.resume(state);
         } else if let Some(start) = start {
@@ -315,6 +335,7 @@ impl EngineRun<'_> {
         }
         let mut fitted = if given { fit.finish()? } else { fit.run()? };
         fitted.evals += before;
+        fitted.config.max_seconds = of_settings;
         let IterationRecorder { file, rows, .. } = recorder;
         if let Some((path, data)) = checkpoint.filter(|_| fitted.observer_error.is_none()) {
             // Whatever happens before the results are complete, the run can be resumed from its end. After an observer has

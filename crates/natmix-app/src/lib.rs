@@ -31,6 +31,7 @@ pub mod resume;
 pub mod saved;
 pub mod settings;
 pub mod summary;
+mod time;
 mod trace;
 pub mod zarr;
 

@@ -2,14 +2,16 @@
 //! in the outcome's own units.
 
 use crate::model_checks;
-use crate::summary::DeliveredSample;
+use crate::time::ResultsTime;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
+use natmix::target::Target;
 use natmix_models::checks::{self, predictive_checks};
 use natmix_models::loo::loo;
 use natmix_models::{CoefficientDraws, Dataset, Scored, Study, score};
 use natmix_report::{Loo, ModelCheck, Report, Scores};
+use std::time::Instant;
 
 /// Most and fewest draws for scores and leave-one-out.
 const MOST_DRAWS: usize = 1_000;
@@ -21,6 +23,8 @@ const FEWEST_TO_SMOOTH: usize = 200;
 /// Most draws for checks of the model, and most products of draws and rows.
 const MOST_CHECKED: usize = 500;
 const CHECKED_TERMS: usize = 2_000_000;
+/// Draws that show how long one takes, where the time is limited.
+const TIMED: usize = 8;
 /// Most log likelihoods (rows times draws) that are stored with the draws.
 const KEPT: usize = 5_000_000;
 
@@ -42,26 +46,34 @@ pub struct Predictive {
 }
 
 impl Predictive {
-    /// Measures them with the draws that the fit delivers.
+    /// How many of the draws `z` there is time to measure with; none if they would be too few.
+    pub(crate) fn draws_within(time: &ResultsTime, study: &Study, z: &[f64]) -> Result<Option<usize>, Error> {
+        let (began, d) = (Instant::now(), study.dim());
+        let draws = z.len() / d;
+        log_likelihood(study, &z[..TIMED.min(draws) * d])?;
+        let each = began.elapsed().as_secs_f64() / TIMED.min(draws).max(1) as f64;
+        Ok(Some(time.draws_for_rows(each).map_or(draws, |most| most.min(draws))).filter(|n| *n >= FEWEST_DRAWS))
+    }
+
+    /// Measures them with draws `z` in the fitted space, those that the fit delivers; and whether they are of chains.
     pub fn measure(
         study: &Study,
         test: Option<&Dataset>,
         q: &Mixture,
-        sample: &DeliveredSample,
+        (z, of_chains): (&[f64], bool),
         seed: u64,
     ) -> Result<Self, Error> {
-        let z = sample.equally_weighted_points(seed);
         let (kind, table) = (study.regression.kind(), study.regression.data());
-        let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS);
+        let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS).min(z.len() / q.dim());
         let few = &z[..count * q.dim()];
         let draws = CoefficientDraws::new(kind, table.features(), few)?;
         let train = score_rows(&draws, table, study)?;
         let test = test.map(|table| score_rows(&draws, table, study)).transpose()?;
         let smoothed = count.max(FEWEST_TO_SMOOTH);
-        let found = match sample.chains {
+        let found = match of_chains && z.len() >= smoothed * q.dim() {
             // Where the mixture misses part of the posterior, so do its weighted draws.
-            Some(_) => loo(&study.regression, &z[..smoothed * q.dim()], &vec![0.0; smoothed], TERMS)?,
-            None => {
+            true => loo(&study.regression, &z[..smoothed * q.dim()], &vec![0.0; smoothed], TERMS)?,
+            false => {
                 let weighted = weigh_draws(study, q, smoothed, seed)?;
                 loo(&study.regression, &weighted.draws, &weighted.log_ratios, TERMS)?
             }

@@ -47,6 +47,12 @@ pub mod files {
     pub const RESULTS: [&str; 10] = [POSTERIOR, REPORT, DRAWS, TRACE, PAGE, FIGURES, CONFIG, FRAMES, CHECKPOINT, BEST];
 }
 
+/// Most parameters that have an array each in `draws.zarr`: four files or folders per parameter take long to write. More are in
+/// one array.
+pub(crate) const MOST_ARRAYS: usize = 300;
+/// The array of all parameters, and its last dimension.
+const TOGETHER: &str = "parameters";
+const TOGETHER_BY: &str = "parameter";
 /// Name of the checksum in `report.json`.
 const CHECKSUM: &str = "checksum";
 
@@ -229,7 +235,12 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     };
     group(&mut store, "posterior", (chains, each));
     let mut column = vec![0.0; n];
-    for (j, name) in draws.names.iter().enumerate() {
+    if p > MOST_ARRAYS {
+        store.array("posterior", TOGETHER_BY, &[TOGETHER_BY], &[p], zarr::ZarrValues::Text(&draws.names));
+        let dims = ["chain", "draw", TOGETHER_BY];
+        store.array("posterior", TOGETHER, &dims, &[chains, each, p], zarr::ZarrValues::Float(&draws.values));
+    }
+    for (j, name) in draws.names.iter().enumerate().filter(|_| p <= MOST_ARRAYS) {
         for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
             *x = row[j];
         }
@@ -283,9 +294,20 @@ pub fn read_draws(store: &Path, report: &Report) -> Result<Draws, Error> {
         let folder = known.unwrap_or_else(|| zarr::first_file_name(name));
         Ok(zarr::read_array(store, "posterior", &folder)?.1)
     };
-    let columns: Vec<Vec<f64>> = names.iter().map(&mut column).collect::<Result<_, Error>>()?;
-    let n = columns.iter().map(Vec::len).min().unwrap_or(0);
-    let values = (0..n).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
+    // Earlier versions stored any number of parameters in arrays of their own.
+    let together = match names.len() > MOST_ARRAYS && store.join("posterior").join(TOGETHER).is_dir() {
+        true => Some(zarr::read_array(store, "posterior", TOGETHER)?),
+        false => None,
+    };
+    let values: Vec<f64> = match together {
+        Some((shape, values)) if shape.len() == 3 && shape[2] == names.len() => values,
+        _ => {
+            let columns: Vec<Vec<f64>> = names.iter().map(&mut column).collect::<Result<_, Error>>()?;
+            let n = columns.iter().map(Vec::len).min().unwrap_or(0);
+            (0..n).flat_map(|i| columns.iter().map(move |column| column[i])).collect()
+        }
+    };
+    let n = values.len().checked_div(names.len()).unwrap_or(0);
     let component: Vec<usize> = zarr::read_whole(store, STATS, "component")?.into_iter().map(|k| k as usize).collect();
     let chains = read_chains(store)?.filter(|chains| chains.fits(n));
     Ok(Draws { names, values, component, chains })

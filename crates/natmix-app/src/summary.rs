@@ -25,20 +25,27 @@ pub struct DeliveredSample {
     pub weights: Option<Vec<f64>>,
     /// The chains that they are from, if they are: chain after chain.
     pub chains: Option<DeliveredChains>,
+    /// Number of draws of equal weight to choose of them.
+    pub equal: usize,
 }
 
 impl DeliveredSample {
     /// The draws of chains or the weighted draws if these are the answer, else [`DRAWS`] draws of the mixture.
     pub fn of(q: &Mixture, answer: Option<&DeliveredDraws>, seed: u64) -> Self {
+        Self::with_draws(q, answer, DRAWS, seed)
+    }
+
+    /// The same with another number of draws.
+    pub fn with_draws(q: &Mixture, answer: Option<&DeliveredDraws>, equal: usize, seed: u64) -> Self {
         let Some(DeliveredDraws { draws, weights, chains }) = answer else {
-            let z = q.sample(DRAWS, seed);
-            return Self { component: q.most_likely(&z), z, weights: None, chains: None };
+            let z = q.sample(equal, seed);
+            return Self { component: q.most_likely(&z), z, weights: None, chains: None, equal };
         };
         // Chains whose draws have unequal weights are none any more once draws of equal weight are chosen.
-        let equal = weights.iter().all(|weight| *weight == weights[0]);
-        let chains = chains.clone().filter(|_| equal);
+        let same = weights.iter().all(|weight| *weight == weights[0]);
+        let chains = chains.clone().filter(|_| same);
         let weights = Some(weights.clone()).filter(|_| chains.is_none());
-        Self { component: q.most_likely(draws), z: draws.clone(), weights, chains }
+        Self { component: q.most_likely(draws), z: draws.clone(), weights, chains, equal }
     }
 
     /// The draws on the scale of the target's parameters.
@@ -57,13 +64,13 @@ impl DeliveredSample {
         Draws { names, values, component: self.component.clone(), chains: self.chains.clone() }
     }
 
-    /// Positions of [`DRAWS`] draws of equal weight; `None` if all are of equal weight.
+    /// Positions of draws of equal weight; `None` if all are of equal weight.
     fn chosen(&self, seed: u64) -> Option<Vec<usize>> {
         let weights = self.weights.clone()?;
-        Some(DeliveredDraws { draws: Vec::new(), weights, chains: None }.choose(DRAWS, seed))
+        Some(DeliveredDraws { draws: Vec::new(), weights, chains: None }.choose(self.equal, seed))
     }
 
-    /// Of these draws on another scale, [`DRAWS`] of equal weight.
+    /// Of these draws on another scale, some of equal weight.
     pub fn equally_weighted(&self, draws: Draws, seed: u64) -> Draws {
         let Some(chosen) = self.chosen(seed) else { return draws };
         let p = draws.names.len();
@@ -75,8 +82,8 @@ impl DeliveredSample {
         }
     }
 
-    /// Draws of equal weight in the space that was fitted: [`DRAWS`], or those of chains, iteration after iteration, so that
-    /// the first of them are from all chains.
+    /// Draws of equal weight in the space that was fitted; those of chains iteration after iteration, so that the first of them
+    /// are from all chains.
     pub fn equally_weighted_points(&self, seed: u64) -> Vec<f64> {
         let d = self.z.len() / self.component.len().max(1);
         if let Some(chains) = &self.chains {
@@ -163,10 +170,10 @@ pub(crate) fn mixing(draws: &Draws, certificate: Option<&Certificate>) -> Vec<Ch
     judge_draws(&chains.by_iteration(&draws.values, p), p, (chains.count, chains.per_start))
 }
 
-/// The answer for a report: its level and the accuracy of every parameter.
+/// The answer for a report: its level and the accuracy of every parameter. Without weights there are `draws` draws.
 pub(crate) fn answer(
     diagnostics: &Diagnostics,
-    delivered: Option<&DeliveredDraws>,
+    (delivered, draws): (Option<&DeliveredDraws>, usize),
     parameters: &[Parameter],
     mixing: &[ChainAccuracy],
     chains: Option<ChainsSummary>,
@@ -181,9 +188,9 @@ pub(crate) fn answer(
     let measured = known.into_iter().zip(parameters).filter(|_| same);
     AnswerSummary {
         level: diagnostics.level,
-        draws: delivered.map_or(DRAWS, |answer| answer.weights.len()),
+        draws: delivered.map_or(draws, |answer| answer.weights.len()),
         ess: match mixing.is_empty() {
-            true => delivered.map_or(DRAWS as f64, |_| diagnostics.ess),
+            true => delivered.map_or(draws as f64, |_| diagnostics.ess),
             false => mixing.iter().map(|one| one.ess).fold(f64::INFINITY, f64::min),
         },
         r_hat: (!mixing.is_empty()).then(|| mixing.iter().map(|one| one.r_hat).fold(1.0, f64::max)),

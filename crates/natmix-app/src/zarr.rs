@@ -32,6 +32,8 @@ pub enum ZarrValues<'a> {
     Int(&'a [i64]),
     /// True or false.
     Bool(&'a [bool]),
+    /// Names.
+    Text(&'a [String]),
 }
 
 impl Store {
@@ -52,10 +54,11 @@ impl Store {
     /// Adds an array in one chunk, with one named dimension for each length in `shape`.
     pub fn array(&mut self, group: &str, name: &str, dims: &[&str], shape: &[usize], values: ZarrValues<'_>) {
         let path = self.free_path(group, name);
-        let (dtype, fill, bytes): (_, Value, Vec<u8>) = match values {
-            ZarrValues::Float(x) => ("<f8", json!("NaN"), x.iter().flat_map(|x| x.to_le_bytes()).collect()),
-            ZarrValues::Int(x) => ("<i8", Value::Null, x.iter().flat_map(|x| x.to_le_bytes()).collect()),
-            ZarrValues::Bool(x) => ("|b1", Value::Null, x.iter().map(|x| u8::from(*x)).collect()),
+        let (dtype, fill, bytes): (String, Value, Vec<u8>) = match values {
+            ZarrValues::Float(x) => ("<f8".into(), json!("NaN"), x.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            ZarrValues::Int(x) => ("<i8".into(), Value::Null, x.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            ZarrValues::Text(x) => text(x),
+            ZarrValues::Bool(x) => ("|b1".into(), Value::Null, x.iter().map(|x| u8::from(*x)).collect()),
         };
         let about = json!({
             "chunks": shape,
@@ -90,10 +93,13 @@ impl Store {
         let _ = fs::remove_dir_all(&part);
         let consolidated = json!({"metadata": self.documents.clone(), "zarr_consolidated_format": 1});
         self.documents.insert(".zmetadata".into(), consolidated);
-        let put = |name: &str, bytes: &[u8]| -> Result<(), Error> {
+        let mut created = BTreeSet::new();
+        let mut put = |name: &str, bytes: &[u8]| -> Result<(), Error> {
             let path = part.join(name);
             let folder = path.parent().unwrap_or(&part);
-            fs::create_dir_all(folder).map_err(|error| io(folder, error))?;
+            if created.insert(folder.to_owned()) {
+                fs::create_dir_all(folder).map_err(|error| io(folder, error))?;
+            }
             fs::write(&path, bytes).map_err(|error| io(&path, error))
         };
         for (name, document) in &self.documents {
@@ -105,6 +111,16 @@ impl Store {
         let _ = fs::remove_dir_all(dir);
         fs::rename(&part, dir).map_err(|error| io(dir, error))
     }
+}
+
+/// Type, fill value and bytes of texts of the same length in UTF-32.
+fn text(texts: &[String]) -> (String, Value, Vec<u8>) {
+    let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+    let padded = |text: &String| -> Vec<u8> {
+        let codes = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(longest);
+        codes.flat_map(u32::to_le_bytes).collect()
+    };
+    (format!("<U{longest}"), json!(""), texts.iter().flat_map(padded).collect())
 }
 
 fn io(path: &Path, source: std::io::Error) -> Error {

@@ -152,6 +152,20 @@ fn the_page_can_be_written_again() {
     assert!(folder.read("fit/report.html") == page, "the rewritten page differs");
 }
 
+/// Too many for files of their own.
+#[test]
+fn many_parameters_are_stored_together() {
+    let folder = CommandFolder::new("many");
+    folder.write("wide.json", r#"{"kind": "funnel", "dim": 301, "sd0": 0.1, "init": {"mean": 0, "sd": 1}}"#);
+    folder.expect(&[0, 1], "fit density --spec wide.json --max-evals 2000 --out fit");
+    let posterior = folder.path("fit/draws.zarr/posterior");
+    assert_eq!(std::fs::read_dir(posterior).unwrap().count(), 6, "two documents, two coordinates, names and values");
+    assert_eq!(folder.read("fit/draws.zarr/posterior/parameters/0.0.0").len(), 4000 * 301 * 8);
+    let page = folder.read("fit/report.html");
+    folder.expect(&[0], "report fit");
+    assert!(folder.read("fit/report.html") == page, "the rewritten page differs");
+}
+
 #[test]
 fn lists_completions_and_manual() {
     let folder = CommandFolder::new("lists");

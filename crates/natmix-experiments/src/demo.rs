@@ -23,7 +23,6 @@ use natmix::{Config, Fit, Method, Parts};
 use natmix_app::networks::engine::random_start;
 use natmix_models::Observations;
 use natmix_nets::{Activation, Mlp, Network, NetworkLikelihood};
-use paper::Variant;
 use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,8 +71,8 @@ struct DemoSet {
     rows: usize,
     test_rows: usize,
     fits: Vec<Measured>,
-    /// Fits that ended with an error: components, steps and message.
-    failed: Vec<(usize, u64, String)>,
+    /// Fits that ended with an error.
+    failed: Vec<FailedFit>,
     methods: Vec<methods::MethodRow>,
     /// ELBO over the steps, with the settings of the draft.
     curves: Vec<TrainingCurve>,
@@ -81,6 +80,24 @@ struct DemoSet {
     train: Observations,
     #[serde(skip)]
     grid: Grid,
+}
+
+/// A fit that ended with an error.
+#[derive(Debug, Serialize)]
+struct FailedFit {
+    components: usize,
+    /// Steps that it had taken.
+    steps: u64,
+    error: String,
+}
+
+/// A data set to fit, with its name, heading and description.
+struct DemoTable {
+    name: &'static str,
+    title: &'static str,
+    about: &'static str,
+    train: Observations,
+    test: Observations,
 }
 
 /// Runs the demo, writes its page into the folder `out`, and returns the table for the terminal.
@@ -91,38 +108,31 @@ pub fn run(out: &Path, seed: u64, quiet: bool, paper: bool) -> Result<String> {
     let figures = out.join("figures");
     std::fs::create_dir_all(&figures).with_context(|| format!("cannot create {}", figures.display()))?;
     let tables = [
-        (
-            "blobs",
-            "The paper's points",
-            "a line separates the classes",
-            datasets::paper_points(),
-            datasets::blobs(TEST),
-        ),
-        (
-            "crossed",
-            "Crossed blobs",
-            "no line separates the classes",
-            datasets::crossed(TRAIN),
-            datasets::crossed(TEST),
-        ),
+        DemoTable {
+            name: "blobs",
+            title: "The paper's points",
+            about: "a line separates the classes",
+            train: datasets::paper_points(),
+            test: datasets::blobs(TEST),
+        },
+        DemoTable {
+            name: "crossed",
+            title: "Crossed blobs",
+            about: "no line separates the classes",
+            train: datasets::crossed(TRAIN),
+            test: datasets::crossed(TEST),
+        },
     ];
-    let steps = if paper { Variant::ALL.len() * MOST_COMPONENTS } else { 2 * MOST_COMPONENTS + 1 };
-    let bar = progress(quiet, (tables.len() * steps) as u64);
-    let mut sets = Vec::new();
-    for (name, title, about, train, test) in tables {
-        if !paper {
-            let mut set = DemoSet::new(name.into(), title.into(), about.into(), train);
-            set.fit_all(&test, seed, &bar)?;
-            sets.push(set);
-            continue;
-        }
-        for (variant, short, heading, words) in Variant::ALL {
-            let (name, title) = (format!("{name}-{short}"), format!("{title}, {heading}"));
-            let mut set = DemoSet::new(name, title, format!("{about}; {words}"), train.clone());
-            set.fit_paper(variant, &test, seed, &bar)?;
-            sets.push(set);
-        }
-    }
+    let bar = progress(quiet, (tables.len() * (2 * MOST_COMPONENTS + 1)) as u64);
+    let sets = if paper {
+        paper::fit_variants(&tables, seed, &bar)?
+    } else {
+        let fit_table = |table: &DemoTable| {
+            let mut set = DemoSet::new(table.name.into(), table.title.into(), table.about.into(), table);
+            set.fit_all(&table.test, seed, &bar).map(|()| set)
+        };
+        tables.iter().map(fit_table).collect::<Result<_>>()?
+    };
     bar.finish_and_clear();
     let version = env!("CARGO_PKG_VERSION");
     let demo = Demo { seed, version, paper, seconds: begin.elapsed().as_secs_f64(), sets };
@@ -133,21 +143,22 @@ pub fn run(out: &Path, seed: u64, quiet: bool, paper: bool) -> Result<String> {
 
 fn progress(quiet: bool, steps: u64) -> ProgressBar {
     let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(steps) };
-    if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}  {elapsed}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}  {elapsed}") {
         bar.set_style(style);
     }
     bar
 }
 
 impl DemoSet {
-    fn new(name: String, title: String, about: String, train: Observations) -> Self {
+    fn new(name: String, title: String, about: String, table: &DemoTable) -> Self {
+        let train = table.train.clone();
         let grid = Grid::around(train.design());
         Self {
             name,
             title,
             about,
             rows: train.rows(),
-            test_rows: 0,
+            test_rows: table.test.rows(),
             fits: Vec::new(),
             failed: Vec::new(),
             methods: Vec::new(),
@@ -160,7 +171,6 @@ impl DemoSet {
     /// Fits as many components alone as the largest mixture has; the best K of them together are the start of the
     /// mixture of K. So K = 1 is the best of all starts, and what a mixture gains over it is not due to a lucky start.
     fn fit_all(&mut self, test: &Observations, seed: u64, bar: &ProgressBar) -> Result<()> {
-        self.test_rows = test.rows();
         let network = network(&self.train)?;
         let dim = network.dim();
         bar.set_message(format!("{}: {MOST_COMPONENTS} starts", self.title));

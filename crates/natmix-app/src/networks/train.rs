@@ -119,6 +119,7 @@ impl<'a> Training<'a> {
             loss,
             points,
             notes: notes(config, iterations),
+            time: None,
             config: json!(config),
             mixture,
         })

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Runs the command.
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
+    let began = Instant::now();
     let settings = settings::resolve(args)?;
     let problem = Problem::load(&settings).map_err(with_option_name)?;
     if !args.quiet {
@@ -35,7 +36,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let cancel = Cancel::default();
     stop_on_signal(cancel.clone(), args.quiet);
     let mut bar = Bar::new(args.quiet, settings.engine.max_evals);
-    let job = FitJob { problem: &problem, settings: &settings, start: None, cancel, watch: &mut bar };
+    let job = FitJob { problem: &problem, settings: &settings, start: None, cancel, watch: &mut bar, began };
     let record = job.run_into_folder(args.resume);
     bar.finish();
     let report = record.map_err(with_option_name)?.report;

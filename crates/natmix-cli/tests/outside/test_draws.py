@@ -44,6 +44,20 @@ def test_xarray_opens_the_posterior_group(fit: Path) -> None:
     assert bool(np.isfinite(posterior["dose"]).all())
 
 
+def test_xarray_selects_one_of_many_parameters(tmp_path: Path) -> None:
+    spec = {"kind": "funnel", "dim": 301, "sd0": 0.1, "init": {"mean": 0, "sd": 1}}
+    (tmp_path / "wide.json").write_text(json.dumps(spec))
+    command = [BINARY, "fit", "density", "--spec", tmp_path / "wide.json", "--max-evals", "2000"]
+    code = subprocess.run([*command, "--out", tmp_path / "out", "--quiet"], check=False).returncode
+    assert code in (0, 1)
+    posterior = xarray.open_zarr(tmp_path / "out" / "draws.zarr", group="posterior")
+    parameter = json.loads((tmp_path / "out" / "report.json").read_text())["parameters"][7]
+    column = posterior["parameters"].sel(parameter=parameter["name"])
+    assert column.dims == ("chain", "draw")
+    # The report may weigh the draws.
+    assert float(column.mean()) == pytest.approx(parameter["mean"], abs=0.2 * parameter["sd"])
+
+
 def test_arviz_summaries_agree_with_the_report(fit: Path) -> None:
     data = inference_data(fit)
     summary = arviz.summary(data, kind="stats", round_to="none")

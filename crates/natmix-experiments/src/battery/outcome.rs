@@ -99,7 +99,8 @@ impl PreparedTarget {
         settings.engine.max_evals = max_evals;
         let clock = Instant::now();
         let mut watch = Unwatched;
-        let job = FitJob { problem, settings: &settings, start: None, cancel: Default::default(), watch: &mut watch };
+        let cancel = Default::default();
+        let job = FitJob { problem, settings: &settings, start: None, cancel, watch: &mut watch, began: clock };
         let record = job.run().and_then(|finished| finished.record(problem, &settings, None));
         let mut outcome = FitOutcome {
             target: self.target.name,

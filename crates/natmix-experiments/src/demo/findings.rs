@@ -1,7 +1,7 @@
 //! What the fits of one data set show, in words: nothing is claimed that their figures do not say.
 
-use super::DemoSet;
 use super::measure::Measured;
+use super::{DemoSet, FailedFit};
 use crate::reproduce::curves::TrainingCurve;
 use natmix_report::number;
 
@@ -10,27 +10,26 @@ const CLEAR: f64 = 2.0;
 /// Test log likelihoods per point closer than this are called alike.
 const ALIKE: f64 = 0.005;
 
+/// Weight below which a component no longer counts.
+pub const LOST: f64 = 0.01;
+
 /// One sentence per finding.
 pub fn sentences(set: &DemoSet) -> Vec<String> {
     let mut sentences = Vec::new();
-    for (components, steps, error) in &set.failed {
+    for FailedFit { components, steps, error } in &set.failed {
         let steps = number::count(*steps);
         sentences.push(format!("The fit with K = {components} failed after {steps} steps: {error}."));
     }
     let (Some(first), Some(last)) = (set.fits.first(), set.fits.last()) else { return sentences };
-    sentences.push(if set.curves.is_empty() { convergence(&set.fits) } else { drift(&set.curves) });
+    sentences.push(if set.curves.is_empty() { convergence(&set.fits) } else { drift(set) });
     if last.components > first.components {
         sentences.push(elbo(first, last, &set.fits));
-        let gain = last.test_log_likelihood - first.test_log_likelihood;
-        sentences.push(match gain.abs() < ALIKE {
-            true => "The test log likelihood is the same for all practical purposes.".into(),
-            false => format!("The test log likelihood per point changes by {}.", signed(gain, 3)),
-        });
+        sentences.push(test_log_likelihood(first, last, &set.fits));
     }
-    let small = set.fits.iter().filter(|fit| fit.weights.iter().any(|w| *w < 0.01)).map(|fit| fit.components);
-    let small: Vec<String> = small.map(|k| k.to_string()).collect();
-    if !small.is_empty() {
-        sentences.push(format!("With K = {} a component has lost its weight (below 1%).", small.join(", ")));
+    let lost = set.fits.iter().map(|fit| (fit.weights.iter().filter(|w| **w < LOST).count(), fit.components));
+    let lost: Vec<String> = lost.filter(|(lost, _)| *lost > 0).map(|(lost, k)| format!("{lost} of {k}")).collect();
+    if !lost.is_empty() {
+        sentences.push(format!("Components have lost their weight (below 1%): {}.", lost.join(", ")));
     }
     let lower = set.fits.iter().filter(|fit| fit.entropy_off_data <= fit.entropy_on_data).map(|fit| fit.components);
     let lower: Vec<String> = lower.map(|k| k.to_string()).collect();
@@ -53,8 +52,9 @@ fn convergence(fits: &[Measured]) -> String {
 }
 
 /// How far the ELBO still moved in the last fifth of the steps: a fixed number of steps says nothing about convergence.
-fn drift(curves: &[TrainingCurve]) -> String {
-    let moved = curves.iter().filter_map(|curve| {
+fn drift(set: &DemoSet) -> String {
+    let finished = |curve: &&TrainingCurve| set.fits.iter().any(|fit| curve.name == format!("K = {}", fit.components));
+    let moved = set.curves.iter().filter(finished).filter_map(|curve| {
         let last = &curve.points[curve.points.len() - curve.points.len() / 5..];
         let (early, late) = last.split_at(last.len() / 2);
         let mean = |part: &[(f64, f64)]| part.iter().map(|point| point.1).sum::<f64>() / part.len() as f64;
@@ -66,6 +66,19 @@ fn drift(curves: &[TrainingCurve]) -> String {
          the mean ELBO changed by {} nats.",
         moved.join(", ")
     )
+}
+
+/// Compares all fits, so that nothing in between is passed over.
+fn test_log_likelihood(first: &Measured, last: &Measured, fits: &[Measured]) -> String {
+    let all = || fits.iter().map(|fit| fit.test_log_likelihood);
+    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    if most - least < ALIKE {
+        return format!("The test log likelihood per point is the same for every K, to within {ALIKE}.");
+    }
+    let (from, to) = (first.components, last.components);
+    let gain = signed(last.test_log_likelihood - first.test_log_likelihood, 3);
+    let range = format!("{} and {}", number::fixed(least, 3), number::fixed(most, 3));
+    format!("From K = {from} to {to} the test log likelihood per point changes by {gain}; it lies between {range}.")
 }
 
 fn elbo(first: &Measured, last: &Measured, fits: &[Measured]) -> String {

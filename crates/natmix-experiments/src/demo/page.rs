@@ -20,9 +20,11 @@ const BY_DEFAULT: &str = "A network 2-10-1 with max(x, 0) units has 41 weights, 
     starts until they converge; the best K of them start the mixture of K, which is then fitted as a whole. So K = 1 is the \
     best of five starts. Predictions average over 200 draws per component. The ELBO and its standard error come from fresh draws. \
     The paper's points are the 100 of its own pictures; the crossed blobs are ours.";
-const BY_DRAFT: &str = "The settings of the draft: 500 epochs of minibatches of 10 rows, 100 draws per component, all components at once \
-    from random starts; it states no step size (0.02 here). Each of its rules runs as it stands, apart from errors of sign: see \
-    the errata. Points of the curves average the ELBO over 50 steps.";
+const BY_DRAFT: &str = "The settings of the draft: 500 epochs of minibatches of 10 rows, 100 draws per component (of the mixture in \
+    Algorithm 1), all components at once from random starts; it states no step size (0.02 here). Each of its rules runs as it \
+    stands, apart from errors of sign: see the errata. Points of the curves average the ELBO over 50 steps, each estimated \
+    from one minibatch. Predictions average over 200 draws per component; the ELBO and its standard error come from 10,000 fresh \
+    draws and all rows.";
 
 /// Columns of a table: heading and value.
 type DemoColumn = (&'static str, fn(&Measured) -> String);
@@ -97,7 +99,7 @@ fn card(set: &DemoSet, scene: &Scene) -> String {
     format!(
         "<section id=\"{}\" class=\"card\"><h2>{}</h2><figure><div class=\"box scroll\">{}</div><figcaption>{} points, {}. Above: \
          predicted probability (blue class 0, orange class 1), the boundary of the mixture (thick) and of each component \
-         (thin). Below: predictive entropy, none (white or black) to log 2 (purple).</figcaption></figure>\
+         with at least 1% of the weight (thin). Below: predictive entropy, none (white or black) to log 2 (purple).</figcaption></figure>\
          <div class=\"box\"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\
          <p class=\"sentence\">{}</p><p class=\"aside\">Test scores are those of the averaged prediction on {} fresh points, the log likelihood per point. \
          \"Components differ\" is the mean Jensen-Shannon divergence of their predictions over the picture. Entropies are means in \

@@ -1,11 +1,11 @@
 //! The decision boundaries with the draft's own settings, and with its own variants of the method.
 //!
-//! 500 epochs of minibatches of 10 rows, 100 draws per component, every number of components from random starts, and steps
-//! of a fixed size. The draft does not say which of its rules made its pictures, so all of them run; a fit that fails
-//! is shown as failed.
+//! 500 epochs of minibatches of 10 rows, 100 draws per component, or of the mixture in Algorithm 1, every number of components
+//! from random starts, and steps of a fixed size. The draft does not say which of its rules made its pictures, so all of
+//! them run; a fit that fails is shown as failed.
 
 use super::measure::Measured;
-use super::{DemoSet, MOST_COMPONENTS, START_SPREAD, base, network};
+use super::{DemoSet, DemoTable, FailedFit, MOST_COMPONENTS, START_SPREAD, base, network, run_in_parallel};
 use crate::reproduce::curves::TrainingCurve;
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -18,10 +18,9 @@ use natmix::rule::{Rule, WeightRule};
 use natmix::target::Target;
 use natmix::{Config, Fit, Parts};
 use natmix_app::networks::engine::random_start;
-use natmix_models::Observations;
 use std::ops::ControlFlow;
 
-/// Epochs, rows per minibatch, and draws per component.
+/// Epochs, rows per minibatch, and draws per component, or of the mixture.
 const EPOCHS: u64 = 500;
 const BATCH: usize = 10;
 const DRAWS: usize = 100;
@@ -29,6 +28,8 @@ const DRAWS: usize = 100;
 const RATE: f64 = 0.02;
 /// Steps that one point of a curve averages over.
 const CURVE_STEPS: u64 = 50;
+/// Fresh draws for the ELBO: the fits differ by far more than its error.
+const ELBO_DRAWS: usize = 10_000;
 
 /// One variant of the method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ impl Variant {
                 source: Source::Mixture,
                 estimator: Estimator::GaussNewton,
                 rule: Rule::Plain,
-                // As many points in all as the other variants have.
+                draws_per_component: DRAWS.div_ceil(parts.components),
                 ..learned
             },
             Variant::SquaredGradients => Parts { estimator: Estimator::EmpiricalFisher, rule: Rule::Plain, ..learned },
@@ -101,54 +102,96 @@ impl Variant {
     }
 }
 
-impl DemoSet {
-    /// Fits every K from random starts.
-    pub(super) fn fit_paper(
-        &mut self,
-        variant: Variant,
-        test: &Observations,
-        seed: u64,
-        bar: &ProgressBar,
-    ) -> Result<()> {
-        self.test_rows = test.rows();
-        let network = network(&self.train)?;
-        for components in 1..=MOST_COMPONENTS {
-            bar.set_message(format!("{}: K = {components}", self.title));
-            let start = random_start(components, variant.covariance(), network.dim(), START_SPREAD, seed)?;
-            let config = Config {
-                max_iterations: EPOCHS * self.train.rows().div_ceil(BATCH) as u64,
-                // All steps are taken.
-                tolerance: f64::MIN_POSITIVE,
-                covariance: variant.covariance(),
-                ..base(components, seed).with_parts(|parts| variant.parts(parts))
-            };
-            let mut curve = Curve::default();
-            match Fit::new(&network, config).start(start).observe(&mut curve).run() {
-                Ok(fitted) => self.fits.push(Measured::new(&network, &fitted, test, &self.grid, (0.0, 0))?),
-                Err(error) => self.failed.push((components, curve.steps, error.to_string())),
-            }
-            self.curves.push(TrainingCurve { name: format!("K = {components}"), points: curve.points });
-            bar.inc(1);
-        }
-        Ok(())
+/// Fits every variant with every number of components to every data set, as many fits at a time as there are cores.
+pub(super) fn fit_variants(tables: &[DemoTable], seed: u64, bar: &ProgressBar) -> Result<Vec<DemoSet>> {
+    let pairs = || tables.iter().flat_map(|table| Variant::ALL.map(|variant| (table, variant)));
+    let mut sets = Vec::new();
+    for (table, (_, short, heading, words)) in pairs() {
+        let name = format!("{}-{short}", table.name);
+        let title = format!("{}, {heading}", table.title);
+        sets.push(DemoSet::new(name, title, format!("{}; {words}", table.about), table));
     }
+    let pairs: Vec<_> = pairs().collect();
+    // The largest first: the last ones then end together.
+    let jobs: Vec<(usize, usize)> =
+        (1..=MOST_COMPONENTS).rev().flat_map(|k| (0..pairs.len()).map(move |i| (k, i))).collect();
+    bar.set_length(jobs.len() as u64 * tables.first().map_or(0, steps));
+    let fit = |place: u64| {
+        let (components, i) = jobs[place as usize];
+        let (table, (variant, ..)) = pairs[i];
+        bar.set_message(format!("{}, K = {components}", sets[i].title));
+        fit_variant(variant, components, table, (&sets[i], seed), bar)
+    };
+    let mut fits = run_in_parallel(jobs.len() as u64, fit)?;
+    // In the order of K.
+    for ((components, i), (fitted, points)) in jobs.iter().zip(fits.drain(..)).rev() {
+        let set = &mut sets[*i];
+        set.curves.push(TrainingCurve { name: format!("K = {components}"), points });
+        match fitted {
+            Ok(fitted) => set.fits.push(fitted),
+            Err(failed) => set.failed.push(failed),
+        }
+    }
+    Ok(sets)
+}
+
+/// Steps of a fit.
+fn steps(table: &DemoTable) -> u64 {
+    EPOCHS * table.train.rows().div_ceil(BATCH) as u64
+}
+
+/// What became of a fit, and the points of its curve.
+type VariantFit = (Result<Measured, FailedFit>, Vec<(f64, f64)>);
+
+fn fit_variant(
+    variant: Variant,
+    components: usize,
+    table: &DemoTable,
+    (set, seed): (&DemoSet, u64),
+    bar: &ProgressBar,
+) -> Result<VariantFit> {
+    let network = network(&table.train)?;
+    let start = random_start(components, variant.covariance(), network.dim(), START_SPREAD, seed)?;
+    let config = Config {
+        max_iterations: steps(table),
+        // All steps are taken.
+        tolerance: f64::MIN_POSITIVE,
+        covariance: variant.covariance(),
+        // Only the ELBO is wanted: it is measured below, without everything that a verdict needs.
+        diagnostic_draws: 0,
+        threads: 1,
+        ..base(components, seed).with_parts(|parts| variant.parts(parts))
+    };
+    let mut curve = Curve { points: Vec::new(), steps: 0, sum: 0.0, bar };
+    let fitted = Fit::new(&network, config).start(start).observe(&mut curve).run();
+    // A fit that failed takes no more steps.
+    bar.inc(steps(table) - curve.steps / CURVE_STEPS * CURVE_STEPS);
+    let measured = match fitted {
+        Ok(mut fitted) => {
+            fitted.diagnostics = Some(natmix::diagnose(&network, &fitted.mixture, ELBO_DRAWS, seed)?);
+            Ok(Measured::new(&network, &fitted, &table.test, &set.grid, (0.0, 0))?)
+        }
+        Err(error) => Err(FailedFit { components, steps: curve.steps, error: error.to_string() }),
+    };
+    Ok((measured, curve.points))
 }
 
 /// The ELBO over the steps, averaged.
-#[derive(Default)]
-struct Curve {
+struct Curve<'a> {
     points: Vec<(f64, f64)>,
     steps: u64,
     sum: f64,
+    bar: &'a ProgressBar,
 }
 
-impl Observer for Curve {
+impl Observer for Curve<'_> {
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, natmix::Error> {
         self.steps = iteration.iteration;
         self.sum += iteration.elbo;
         if self.steps.is_multiple_of(CURVE_STEPS) {
             self.points.push((self.steps as f64, self.sum / CURVE_STEPS as f64));
             self.sum = 0.0;
+            self.bar.inc(CURVE_STEPS);
         }
         Ok(ControlFlow::Continue(()))
     }

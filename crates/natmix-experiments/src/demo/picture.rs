@@ -1,6 +1,7 @@
 //! One picture per data set: one column per number of components, probability above and entropy below.
 
 use super::DemoSet;
+use super::findings::LOST;
 use super::measure::{Grid, Measured, entropy};
 use natmix_models::Observations;
 use natmix_report::figure::contour::contour;
@@ -21,26 +22,34 @@ const DEEPEST: f64 = 0.75;
 /// Draws the picture.
 pub fn draw(set: &DemoSet) -> Scene {
     let step = PANEL + GAP;
-    let width = LEFT + step * set.fits.len() as f64 - GAP + 1.0;
-    let title =
-        format!("{}: predicted probability and predictive entropy for 1 to {} components", set.title, set.fits.len());
+    let columns = set.fits.len() + set.failed.len();
+    let width = LEFT + step * columns as f64 - GAP + 1.0;
+    let title = format!("{}: predicted probability and predictive entropy for 1 to {columns} components", set.title);
     let mut scene = Scene::new(width, TOP + 2.0 * step - GAP + 1.0, title);
     for (row, name) in ["probability", "entropy"].into_iter().enumerate() {
         let middle = TOP + row as f64 * step + 0.5 * PANEL;
         scene.text(TextLabel::new((14.0, middle), name, 13.0, Ink::MUTED).anchored(Anchor::Middle).upright());
     }
-    for (column, fit) in set.fits.iter().enumerate() {
-        let x = LEFT + column as f64 * step;
-        scene.text(TextLabel::new((x, 18.0), format!("K = {}", fit.components), 15.0, Ink::TEXT).bold());
+    let head = |scene: &mut Scene, components: usize, below: String| -> f64 {
+        let x = LEFT + (components - 1) as f64 * step;
+        scene.text(TextLabel::new((x, 18.0), format!("K = {components}"), 15.0, Ink::TEXT).bold());
+        scene.text(TextLabel::new((x, 37.0), below, 13.0, Ink::MUTED));
+        x
+    };
+    for fit in &set.fits {
         let elbo = format!("ELBO {} ± {}", number::fixed(fit.elbo, 2), number::fixed(fit.elbo_se, 2));
-        scene.text(TextLabel::new((x, 37.0), elbo, 13.0, Ink::MUTED));
+        let x = head(&mut scene, fit.components, elbo);
         top(&mut scene, (x, TOP), set, fit);
         bottom(&mut scene, (x, TOP + step), set, fit);
+    }
+    for failed in &set.failed {
+        let x = head(&mut scene, failed.components, format!("failed after {} steps", number::count(failed.steps)));
+        [TOP, TOP + step].into_iter().for_each(|y| frame(&mut scene, (x, y)));
     }
     scene
 }
 
-/// Probability, the boundary of each component (thin) and of the mixture (thick), and the data.
+/// Probability, the boundary of each component that has weight (thin) and of the mixture (thick), and the data.
 fn top(scene: &mut Scene, corner: Point, set: &DemoSet, fit: &Measured) {
     heat(scene, corner, &fit.probability, |p| {
         let ink = Ink::series(usize::from(p > 0.5));
@@ -51,7 +60,8 @@ fn top(scene: &mut Scene, corner: Point, set: &DemoSet, fit: &Measured) {
         contour(values, Grid::SIDE, 0.5).into_iter().map(|piece| piece.map(place).to_vec()).collect()
     };
     if fit.components > 1 {
-        fit.by_component.iter().for_each(|values| scene.lines(lines(values), Ink::TEXT, 0.7));
+        let counts = fit.by_component.iter().zip(&fit.weights).filter(|(_, weight)| **weight >= LOST);
+        counts.for_each(|(values, _)| scene.lines(lines(values), Ink::TEXT, 0.7));
     }
     scene.lines(lines(&fit.probability), Ink::TEXT, 2.4);
     for class in [0, 1] {
