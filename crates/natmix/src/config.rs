@@ -81,7 +81,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
-    /// Draws that hold: it stops as soon as those of the mixture do.
+    /// Draws that hold: in many dimensions it stops once a single Gaussian has converged, and leaves the rest to chains.
     #[default]
     Answer,
     /// The highest ELBO: it goes on until that has converged or the budget is spent.

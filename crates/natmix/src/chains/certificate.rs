@@ -212,3 +212,6 @@ fn trend(traces: Traces<'_>) -> f64 {
     let ((a, of_a), (b, of_b)) = (about(first), about(second));
     (a - b).abs() / (of_a + of_b).sqrt()
 }
+
+#[cfg(test)]
+mod tests;

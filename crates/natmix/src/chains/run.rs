@@ -68,8 +68,6 @@ pub struct ChainDraws {
     pub certificate: Certificate,
     /// Whether some coordinates set the scale of others, as in a hierarchy or a funnel.
     pub scaled: bool,
-    /// Whether the run ended before the certificate held for want of evaluations.
-    pub exhausted: bool,
 }
 
 /// Most numbers that are delivered and stored, and between which numbers of draws they are.
@@ -318,7 +316,7 @@ impl Run<'_, '_> {
                 self.progress.r_hat = certificate.r_hat();
                 let holds = certificate.reasons.is_empty();
                 if holds && held || exhausted {
-                    let (chains, per_start, exhausted) = (CHAINS, PER_START, !holds);
+                    let (chains, per_start) = (CHAINS, PER_START);
                     return Ok(ChainDraws {
                         draws,
                         log_p,
@@ -328,7 +326,6 @@ impl Run<'_, '_> {
                         per_start,
                         certificate,
                         scaled: self.scaled,
-                        exhausted,
                     });
                 }
                 held = holds;

@@ -2,8 +2,7 @@
 //!
 //! Where some coordinates (log standard deviations of groups, say) determine how far others spread, no single metric fits: the
 //! density is a funnel. Draws show it: the log of the squared distance of `z_i` from what the others predict for it then rises
-//! with `z_s`. With `u_s`
-//! the standardised `z_s`, and `t = 3 tanh(u / 3)`, which is bounded, the chains move in `y`:
+//! with `z_s`. With `u_s` the standardised `z_s`, and `t = 3 tanh(u / 3)`, which is bounded, the chains move in `y`:
 //!
 //! ```text
 //! z_s = y_s,    z_i = m_i(u) + exp(sum_s slope_is u_s) (y_i - l_i(u))
@@ -11,9 +10,9 @@
 //! log det = sum_is slope_is u_s
 //! ```
 //!
-//! The `z_g` are locations, such as the mean of the groups, around which the others shrink. This is a partly non-centred parametrisation whose degree is read off the draws, for each coordinate. Around the mean it is
-//! the identity, so that the metric can stay as it is; everywhere it is one to one, so that a poor choice makes chains slow, not
-//! wrong.
+//! The `z_g` are locations, such as the mean of the groups, around which the others shrink. This is a partly non-centred
+//! parametrisation whose degree is read off the draws, for each coordinate. Around the mean it is the identity, so that the
+//! metric can stay as it is; everywhere it is one to one, so that a poor choice makes chains slow, not wrong.
 
 use super::statistics::mean_and_variance;
 use crate::linalg::{self, Memory, Transpose};
@@ -62,14 +61,16 @@ struct Scaled {
     shift: Vec<f64>,
 }
 
-/// What the coordinates in which chains move are at one point.
+/// What scales and locations are at one point. Of fixed length, since it is made for every step of every chain; what there is
+/// no scale or location for is zero.
+#[derive(Default)]
 struct Here {
-    u: Vec<f64>,
-    t: Vec<f64>,
+    u: [f64; MOST_SCALES],
+    t: [f64; MOST_SCALES],
     /// Derivative of `t`.
-    rise: Vec<f64>,
+    rise: [f64; MOST_SCALES],
     /// Distances from the means of the locations.
-    off: Vec<f64>,
+    off: [f64; MOST_LOCATIONS],
 }
 
 impl Scales {
@@ -190,15 +191,15 @@ impl Scales {
     pub fn pull_back(&self, y: &[f64], log_p: &mut [f64], grad: &mut [f64]) {
         for ((y, log_p), grad) in y.chunks_exact(self.d).zip(log_p).zip(grad.chunks_exact_mut(self.d)) {
             let here = self.here(y);
-            let mut along = vec![0.0; self.from.len()];
-            let mut shifted = vec![0.0; self.around.len()];
+            let mut along = [0.0; MOST_SCALES];
+            let mut shifted = [0.0; MOST_LOCATIONS];
             for one in &self.scaled {
                 let (low, _) = self.centres(one, &here);
                 let log_scale = log_scale(one, &here);
                 *log_p += log_scale;
                 let (scale, g) = (log_scale.exp(), &mut grad[one.coordinate]);
                 let stretched = scale * (y[one.coordinate] - low);
-                for (s, along) in along.iter_mut().enumerate() {
+                for (s, along) in along.iter_mut().enumerate().take(self.from.len()) {
                     let (slope, b, c) = (one.slope[s], one.linear[s], one.quadratic[s]);
                     *along += slope + *g * (slope * stretched + (b + 2.0 * c * here.t[s] - scale * b) * here.rise[s]);
                 }
@@ -226,11 +227,16 @@ impl Scales {
     }
 
     fn here(&self, y: &[f64]) -> Here {
-        let u: Vec<f64> = self.from.iter().map(|&(s, mean, sd)| (y[s] - mean) / sd).collect();
-        let t: Vec<f64> = u.iter().map(|u| bounded(*u)).collect();
-        let rise = t.iter().map(|t| 1.0 - (t / REACH).powi(2)).collect();
-        let off = self.around.iter().map(|&(g, mean)| y[g] - mean).collect();
-        Here { u, t, rise, off }
+        let mut here = Here::default();
+        for (k, &(s, mean, sd)) in self.from.iter().enumerate() {
+            here.u[k] = (y[s] - mean) / sd;
+            here.t[k] = bounded(here.u[k]);
+            here.rise[k] = 1.0 - (here.t[k] / REACH).powi(2);
+        }
+        for (off, &(g, mean)) in here.off.iter_mut().zip(&self.around) {
+            *off = y[g] - mean;
+        }
+        here
     }
 
     /// `l_i` and `m_i`.
