@@ -2,8 +2,10 @@
 
 pub mod certificate;
 pub(crate) mod metric;
+mod proposal;
 pub mod run;
 mod scales;
+pub(crate) mod second_opinion;
 mod statistics;
 pub(crate) mod visits;
 pub(crate) mod walkers;

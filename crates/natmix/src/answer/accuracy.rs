@@ -136,7 +136,7 @@ impl Judge<'_> {
                     ErrorShare { error: probability / PROBABILITY_LIMIT, se: probability_se / PROBABILITY_LIMIT };
                 if by_share.bound(multiple) < by_value.bound(multiple) { by_share } else { by_value }
             };
-            let own = (p * (1.0 - p) / n).sqrt().hypot(inflation * share(&excess));
+            let own = (p * (1.0 - p) / n).sqrt().hypot(inflation * share(&excess)).min(inflation * share(&weights));
             let own = pick(0.0, around(own), 0.0, own);
             weighted_quantile = own.worse(weighted_quantile, multiple);
             own_fits &= own.se <= 0.5;
@@ -153,10 +153,11 @@ impl Judge<'_> {
             let terms = sorted.iter().zip(list).map(|(x, w)| (w * power((x - mean) / sd)).powi(2));
             inflation * terms.sum::<f64>().sqrt()
         };
-        // As for equal weights, and the part that comes from unequal ones.
+        // As for equal weights, and the part that comes from unequal ones. Where draws reach further than the posterior, their weights
+        // alone tell more.
         let (of_mean, of_sd) = (|y: f64| y, |y: f64| 0.5 * (y * y - 1.0));
-        let mean_se = n.sqrt().recip().hypot(about(&excess, &of_mean));
-        let sd_se = (0.25 * (kurtosis - 1.0) / n).sqrt().hypot(about(&excess, &of_sd));
+        let mean_se = n.sqrt().recip().hypot(about(&excess, &of_mean)).min(about(&weights, &of_mean));
+        let sd_se = (0.25 * (kurtosis - 1.0) / n).sqrt().hypot(about(&excess, &of_sd)).min(about(&weights, &of_sd));
         let weighted_mean = ErrorShare { error: 0.0, se: mean_se / MEAN_LIMIT };
         let weighted_sd = ErrorShare { error: 0.0, se: sd_se / SD_LIMIT };
         let mixture_mean = ErrorShare {

@@ -45,6 +45,8 @@ const FEWEST: usize = 1_000;
 const THOROUGH: usize = 2_500;
 /// k-hat beyond which more draws do not help.
 const HOPELESS: f64 = 0.85;
+/// Mass of a tail.
+const TAIL: f64 = 0.1;
 /// Draws that show how long an evaluation takes, where the time is limited; also the fewest.
 const TIMED: usize = 16;
 /// Draws are planned with this much to spare.
@@ -84,6 +86,9 @@ pub struct Diagnostics {
     pub missed_mass: Option<Estimate>,
     /// What is known about the chains, if there were any.
     pub chains: Option<Certificate>,
+    /// Whether weighted draws lie around those of chains, not only where the mixture has them.
+    #[serde(skip)]
+    pub around_chains: bool,
     /// The accuracy of every parameter at that level, in the order of [`Target::parameter_names`].
     pub accuracy: Vec<Accuracy>,
     /// Whether to trust the answer, and why not.
@@ -234,6 +239,25 @@ impl Unjudged {
         self.diagnostics.chains = Some(certificate.clone());
     }
 
+    /// Whether draws with importance weights from any proposal hold.
+    pub fn is_held_by(target: &dyn Target, drawn: &WeightedDraws) -> bool {
+        drawn.psis.trusted() && measure(target, drawn, true).level == Level::Weighted && tails_are_known(target, drawn)
+    }
+
+    /// Takes draws with importance weights from another proposal than the mixture, if they hold; returns whether they do.
+    pub fn weigh_again(&mut self, target: &dyn Target, drawn: &WeightedDraws) -> bool {
+        if !Self::is_held_by(target, drawn) {
+            return false;
+        }
+        let Measured { diagnostics: found, weights_variance, .. } = measure(target, drawn, true);
+        self.weights_variance = weights_variance;
+        let own = &mut self.diagnostics;
+        (own.level, own.log_evidence, own.accuracy) = (found.level, found.log_evidence, found.accuracy);
+        (own.k_hat, own.k_threshold, own.ess, own.draws) = (found.k_hat, found.k_threshold, found.ess, found.draws);
+        (own.zero, own.failed, own.around_chains) = (found.zero, found.failed, true);
+        true
+    }
+
     pub fn judge(self, names: &[String]) -> Diagnostics {
         let Self { mut diagnostics, weights_variance, infinite, omitted } = self;
         diagnostics.verdict = verdict(&diagnostics, names, weights_variance, infinite);
@@ -291,10 +315,36 @@ fn measure(target: &dyn Target, drawn: &WeightedDraws, more: bool) -> Measured {
         level,
         missed_mass: None,
         chains: None,
+        around_chains: false,
         accuracy,
         verdict: Verdict { trusted: true, reasons: Vec::new(), notes: Vec::new() },
     };
     Measured { diagnostics, weights_variance, needed }
+}
+
+/// Whether the weights can be relied on in both tails of every parameter, too: where few of many draws are, a proposal may fit
+/// worse than elsewhere, and all weights together do not show it.
+fn tails_are_known(target: &dyn Target, drawn: &WeightedDraws) -> bool {
+    let (names, d, weights) = (target.parameter_names().len(), target.dim(), drawn.weights());
+    let mut values = vec![0.0; weights.len() * names];
+    for (z, row) in drawn.draws.chunks_exact(d).zip(values.chunks_exact_mut(names)) {
+        target.to_parameters(z, row);
+    }
+    let known = |j: usize| {
+        let mut order: Vec<usize> = (0..weights.len()).filter(|&i| drawn.log_ratios[i].is_finite()).collect();
+        order.sort_by(|&a, &b| values[a * names + j].total_cmp(&values[b * names + j]));
+        let of_tail = |order: &mut dyn Iterator<Item = &usize>| {
+            let mut share = 0.0;
+            let inside = order.take_while(|&&i| {
+                share += weights[i];
+                share <= TAIL
+            });
+            let ratios: Vec<f64> = inside.map(|&i| drawn.log_ratios[i]).collect();
+            psis::k_hat(&ratios) < psis::trust_threshold(ratios.len())
+        };
+        of_tail(&mut order.iter()) && of_tail(&mut order.iter().rev())
+    };
+    (0..names).into_par_iter().all(known)
 }
 
 /// `draws` fresh draws of `q` with their importance weights.
@@ -331,7 +381,7 @@ fn weigh(
             scratch.give(log_q);
         });
     });
-    Ok(WeightedDraws { psis: smooth_usable(&log_ratios), draws: z, log_ratios })
+    Ok(WeightedDraws::new(z, log_ratios))
 }
 
 /// A point that cannot be evaluated has no weight; one of infinite density would have all of it, falsely.
@@ -341,6 +391,11 @@ fn smooth_usable(log_ratios: &[f64]) -> Psis {
 }
 
 impl WeightedDraws {
+    /// Draws with the logs of their weights.
+    pub(crate) fn new(draws: Vec<f64>, log_ratios: Vec<f64>) -> Self {
+        Self { psis: smooth_usable(&log_ratios), draws, log_ratios }
+    }
+
     /// Adds draws of the same mixture, and smooths all weights again.
     fn append(&mut self, more: Self) {
         self.draws.extend(more.draws);

@@ -36,8 +36,9 @@ impl Verdict {
         }
     }
 
-    /// Adds the findings of the search for modes, after which the mixture has this number of components.
-    pub(crate) fn add_search(&mut self, search: &SearchSummary, components: usize, level: Level) {
+    /// Adds the findings of the search for modes, after which the mixture has this number of components. An answer `by_chains` is not
+    /// doubted for them: chains from different places that agree have looked more closely than climbs.
+    pub(crate) fn add_search(&mut self, search: &SearchSummary, components: usize, by_chains: bool) {
         if search.log_concave {
             self.notes.push("the density is log-concave: it has one mode".into());
             return;
@@ -45,8 +46,6 @@ impl Verdict {
         if search.starts == 0 {
             return;
         }
-        // Chains from different places that agree have looked more closely than climbs.
-        let by_chains = level == Level::Chains;
         if search.heavy_modes > components as u64 && !search.climbs_do_not_end() && !by_chains {
             self.trusted = false;
             self.reasons.push(format!(
@@ -122,8 +121,10 @@ pub(super) fn verdict(diagnostics: &Diagnostics, names: &[String], weights_varia
         _ => {}
     }
     if *level == Level::Weighted {
+        let whose =
+            if diagnostics.around_chains { "draws around it, and around those of chains," } else { "its draws" };
         notes.push(format!(
-            "the mixture alone is not accurate enough, so the answer consists of its draws with importance weights \
+            "the mixture alone is not accurate enough, so the answer consists of {whose} with importance weights \
              ({:.0} effective draws)",
             diagnostics.ess
         ));

@@ -17,7 +17,9 @@ pub const R_HAT_LIMIT: f64 = 1.01;
 pub(super) const MOST_DIVERGED: f64 = 0.005;
 /// Largest probability that the error of any figure of any parameter is beyond its limit, by the sum over all of them: few of
 /// them are hard to know, and those should not need as many draws as if all were.
-const MOST_RISK: f64 = 0.01;
+pub(super) const MOST_RISK: f64 = 0.01;
+/// The same for the round that confirms: the risk is an estimate, too, and fluctuates.
+pub(super) const CONFIRMING_RISK: f64 = 0.02;
 
 /// Iterations below which nothing is known.
 const FEWEST_ITERATIONS: usize = 4;
@@ -33,13 +35,16 @@ pub struct ChainAccuracy {
     pub trend: f64,
     /// Probability that the error of a quantile, the mean or the standard deviation is beyond its limit, at most.
     pub risk: f64,
+    /// The same if there were twice as many draws.
+    #[serde(skip)]
+    pub risk_of_twice: f64,
     /// Errors of quantiles, mean and standard deviation.
     pub accuracy: Accuracy,
 }
 
 impl ChainAccuracy {
-    fn holds(&self, multiple: f64) -> bool {
-        self.risk <= MOST_RISK && self.r_hat < R_HAT_LIMIT && self.trend < multiple
+    fn holds(&self, multiple: f64, most_risk: f64) -> bool {
+        self.risk <= most_risk && self.r_hat < R_HAT_LIMIT && self.trend < multiple
     }
 }
 
@@ -65,6 +70,12 @@ impl Certificate {
         self.parameters.iter().map(|one| one.risk).sum()
     }
 
+    /// Whether nothing but effective draws is missing, and twice as many iterations are likely to be enough.
+    pub fn is_on_its_way(&self) -> bool {
+        let risk: f64 = self.parameters.iter().map(|one| one.risk_of_twice).sum();
+        risk <= MOST_RISK && self.r_hat() < R_HAT_LIMIT && self.diverged <= MOST_DIVERGED
+    }
+
     /// The fewest effective draws of a parameter.
     pub fn least_ess(&self) -> f64 {
         self.parameters.iter().map(|one| one.ess).fold(f64::INFINITY, f64::min)
@@ -86,7 +97,7 @@ pub(crate) fn certify(
     names: &[String],
     shape: (usize, usize),
     column: &(dyn Fn(usize) -> Vec<f64> + Sync),
-    diverged: f64,
+    (diverged, most_risk): (f64, f64),
 ) -> Certificate {
     let multiple = multiple_for(names.len());
     let (chains, per_start) = shape;
@@ -116,7 +127,7 @@ pub(crate) fn certify(
         ));
     }
     let risk: f64 = parameters.iter().map(|one| one.risk).sum();
-    if let (true, Some((name, ess))) = (risk > MOST_RISK && reasons.is_empty(), worst(&|one| -one.ess)) {
+    if let (true, Some((name, ess))) = (risk > most_risk && reasons.is_empty(), worst(&|one| -one.ess)) {
         reasons.push(format!("the chains have too few effective draws: {:.0} for {name}", -ess));
     }
     if diverged > MOST_DIVERGED {
@@ -125,7 +136,7 @@ pub(crate) fn certify(
             100.0 * diverged
         ));
     }
-    if reasons.is_empty() && !parameters.iter().all(|one| one.holds(multiple)) {
+    if reasons.is_empty() && !parameters.iter().all(|one| one.holds(multiple, most_risk)) {
         reasons.push("the accuracy of the chains could not be measured".into());
     }
     Certificate { parameters, diverged, reasons }
@@ -136,7 +147,7 @@ fn unknown() -> ChainAccuracy {
     let nothing = ErrorShare { error: 0.0, se: f64::INFINITY };
     let accuracy =
         Accuracy { quantile: nothing, mean: nothing, sd: nothing, ess: 0.0, heavy_tails: false, holds: false };
-    ChainAccuracy { r_hat: f64::NAN, ess: 0.0, trend: f64::NAN, risk: 1.0, accuracy }
+    ChainAccuracy { r_hat: f64::NAN, ess: 0.0, trend: f64::NAN, risk: 1.0, risk_of_twice: 1.0, accuracy }
 }
 
 fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
@@ -162,7 +173,8 @@ fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
 
     let constant = sorted.first() == sorted.last();
     let width = quantile(0.95) - quantile(0.05);
-    let (mut worst, mut least, mut risk) = (ErrorShare::default(), f64::INFINITY, 0.0);
+    let (mut worst, mut least) = (ErrorShare::default(), f64::INFINITY);
+    let mut shares = Vec::with_capacity(PROBABILITIES.len() + 2);
     for p in PROBABILITIES {
         let at = quantile(p);
         let below: Vec<f64> = values.iter().map(|x| f64::from(u8::from(*x <= at))).collect();
@@ -172,7 +184,7 @@ fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
         let by_value = 0.5 * (quantile((p + se).min(1.0)) - quantile((p - se).max(0.0))) / (QUANTILE_LIMIT * width);
         let share = ErrorShare { error: 0.0, se: by_value.min(se / PROBABILITY_LIMIT) };
         worst = share.worse(worst, multiple);
-        risk += beyond(share);
+        shares.push(share);
     }
     let squares: Vec<f64> = values.iter().map(|x| ((x - mean) / sd).powi(2)).collect();
     let kurtosis = squares.iter().map(|s| s * s).sum::<f64>() / squares.len() as f64;
@@ -181,9 +193,13 @@ fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
     let mean_share = ErrorShare { error: 0.0, se: of_mean.sqrt().recip() / MEAN_LIMIT };
     let sd_share = ErrorShare { error: 0.0, se: (0.25 * (kurtosis - 1.0) / of_squares).sqrt() / SD_LIMIT };
     if !heavy_tails {
-        risk += beyond(mean_share) + beyond(sd_share);
+        shares.extend([mean_share, sd_share]);
     }
-    let risk = if constant { 0.0 } else { risk };
+    let risk_of = |times: f64| match constant {
+        true => 0.0,
+        false => shares.iter().map(|share| beyond(ErrorShare { se: share.se / times.sqrt(), ..*share })).sum(),
+    };
+    let risk = risk_of(1.0);
     let holds = risk <= MOST_RISK;
     let trend = [&scores, &folded].map(|scores| trend(Traces { values: scores, ..traces }));
     ChainAccuracy {
@@ -191,6 +207,7 @@ fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
         ess: least.min(of_mean),
         trend: if constant { 0.0 } else { trend[0].max(trend[1]) },
         risk,
+        risk_of_twice: risk_of(2.0),
         accuracy: Accuracy { quantile: worst, mean: mean_share, sd: sd_share, ess: of_mean, heavy_tails, holds },
     }
 }

@@ -4,8 +4,13 @@ use crate::family::{Gaussian, Mixture};
 use crate::linalg::{self, Memory};
 use crate::target::CurvatureShape;
 
-/// Share of the distance between an old and a new metric that must be noise for nothing to have changed.
-const UNCHANGED: f64 = 0.5;
+/// Shares of the present metric that a new one may keep, but for all of it.
+const KEPT: [f64; 5] = [0.03, 0.1, 0.25, 0.5, 0.8];
+/// Gain of the log likelihood per draw from which on a metric has changed: per dimension, and at least.
+const CHANGED: f64 = 0.005;
+const LEAST_CHANGE: f64 = 0.5;
+/// Most draws that metrics are compared by.
+const COMPARED: usize = 1_000;
 
 /// Dimension up to which a mixture's whole covariance is used: beyond, it takes too much memory.
 const MOST_DENSE: usize = 2_000;
@@ -48,46 +53,60 @@ impl Metric {
         }
     }
 
-    /// The metric of draws (one after another) that have moved in this one: their covariance, shrunk towards this metric by as
-    /// much as its error demands (Ledoit and Wolf, in coordinates in which this metric is the identity). `effective` is how
-    /// many independent draws they are worth. Also returns whether it differs from this one beyond that error.
-    pub fn adapted(&self, draws: &[f64], effective: f64, d: usize) -> (Self, bool) {
-        let count = draws.len() / d;
+    /// The metric of draws that have moved in this one: iteration after iteration, so many chains together. It lies between this
+    /// metric and their covariance, where the draws of one half of the chains make those of the other half most likely: few draws
+    /// know a covariance badly, and directions in which this metric is far too wide count as much as those in which it is too
+    /// narrow. Also returns whether that is more likely than this metric by enough to matter.
+    pub fn adapted(&self, draws: &[f64], chains: usize, d: usize) -> (Self, bool) {
+        let (count, worthwhile) = (draws.len() / d, (CHANGED * d as f64).max(LEAST_CHANGE));
         let mut mean = vec![0.0; d];
         draws.chunks_exact(d).for_each(|z| mean.iter_mut().zip(z).for_each(|(m, z)| *m += z / count as f64));
+        // In coordinates in which this metric is the identity.
         let mut y: Vec<f64> = draws.to_vec();
         y.chunks_exact_mut(d).for_each(|y| y.iter_mut().zip(&mean).for_each(|(y, m)| *y -= m));
         match self {
             Self::Diag(variances) => {
-                let mut ratios = vec![0.0; d];
-                for y in y.chunks_exact(d) {
-                    ratios.iter_mut().zip(y).zip(variances).for_each(|((r, y), v)| *r += y * y / v / count as f64);
-                }
-                // A variance of n draws is known to sqrt(2 / n).
-                let (noise, apart) = (ratios.iter().map(|r| 2.0 * r * r / effective).sum::<f64>(), distance(&ratios));
-                let own = (noise / apart).min(1.0);
-                let adapted = ratios.iter().zip(variances).map(|(r, v)| v * (own + (1.0 - own) * r)).collect();
-                (Self::Diag(adapted), own < UNCHANGED)
+                y.chunks_exact_mut(d).for_each(|y| y.iter_mut().zip(variances).for_each(|(y, v)| *y /= v.sqrt()));
+            }
+            Self::Dense { factor, .. } => linalg::solve_lower(factor, &mut y, d, count),
+        }
+        let [first, second] = halves(&y, chains, d);
+        let thinned = thin(&second, d);
+        match self {
+            Self::Diag(variances) => {
+                let (known, other, all) = (mean_squares(&first, d), mean_squares(&second, d), mean_squares(&y, d));
+                let gain = |own: f64| {
+                    let each = known.iter().zip(&other).map(|(known, other)| {
+                        let variance = own + (1.0 - own) * known;
+                        0.5 * (other - other / variance - variance.ln())
+                    });
+                    Some(each.sum())
+                };
+                let (own, gain) = best(gain);
+                let adapted = all.iter().zip(variances).map(|(ratio, v)| v * (own + (1.0 - own) * ratio)).collect();
+                (Self::Diag(adapted), gain > worthwhile)
             }
             Self::Dense { factor, .. } => {
-                linalg::solve_lower(factor, &mut y, d, count);
-                let mut within = vec![0.0; d * d];
-                linalg::product_bt(&mut within, false, 1.0 / count as f64, &y, &y, (d, count, d));
-                let fourth: f64 =
-                    y.chunks_exact(d).map(|y| y.iter().map(|y| y * y).sum::<f64>().powi(2)).sum::<f64>() / count as f64;
-                let square: f64 = within.iter().map(|x| x * x).sum();
-                (0..d).for_each(|i| within[i * (d + 1)] -= 1.0);
-                let apart: f64 = within.iter().map(|x| x * x).sum();
-                let own = (((fourth - square) / effective) / apart).clamp(0.0, 1.0);
-                within.iter_mut().for_each(|x| *x *= 1.0 - own);
-                (0..d).for_each(|i| within[i * (d + 1)] += 1.0);
+                let known = products(&first, d);
+                let squares = |y: &[f64]| y.iter().map(|y| y * y).sum::<f64>() / (y.len() / d) as f64;
+                let before = squares(&thinned);
+                let gain = |own: f64| {
+                    let mut within = shrunk(&known, own, d);
+                    linalg::cholesky(&mut within, d, &mut Memory::default()).ok()?;
+                    let mut y = thinned.clone();
+                    linalg::solve_lower(&within, &mut y, d, thinned.len() / d);
+                    let log_det: f64 = (0..d).map(|i| within[i * (d + 1)].ln()).sum();
+                    Some(0.5 * (before - squares(&y)) - log_det)
+                };
+                let (own, gain) = best(gain);
+                let within = shrunk(&products(&y, d), own, d);
                 // A (...) A'.
                 let (mut half, mut covariance) = (vec![0.0; d * d], vec![0.0; d * d]);
                 linalg::lower_times(&mut half, factor, &within, d, d);
                 linalg::add_times_lower_transpose(&mut covariance, 1.0, &half, factor, d, d);
                 linalg::symmetrise(&mut covariance, d);
                 match Self::dense(covariance, d) {
-                    dense @ Self::Dense { .. } => (dense, own < UNCHANGED),
+                    dense @ Self::Dense { .. } => (dense, gain > worthwhile),
                     Self::Diag(_) => (self.clone(), false),
                 }
             }
@@ -118,7 +137,44 @@ impl Metric {
     }
 }
 
-/// Squared distance of ratios from one.
-fn distance(ratios: &[f64]) -> f64 {
-    ratios.iter().map(|r| (r - 1.0).powi(2)).sum()
+/// The share of a metric to keep that gains most, and its gain; nothing is gained by keeping all of it.
+fn best(gain: impl Fn(f64) -> Option<f64>) -> (f64, f64) {
+    let tried = KEPT.into_iter().filter_map(|own| Some((own, gain(own).filter(|gain| gain.is_finite())?)));
+    tried.chain([(1.0, 0.0)]).fold((1.0, 0.0), |best, one| if one.1 > best.1 { one } else { best })
+}
+
+/// The points of the first and of the second half of the chains.
+fn halves(y: &[f64], chains: usize, d: usize) -> [Vec<f64>; 2] {
+    let of = |second: bool| {
+        let rows = y.chunks_exact(d).enumerate().filter(move |(row, _)| (row % chains >= chains / 2) == second);
+        rows.flat_map(|(_, y)| y.iter().copied()).collect()
+    };
+    [of(false), of(true)]
+}
+
+/// Some of the points, evenly.
+fn thin(y: &[f64], d: usize) -> Vec<f64> {
+    let every = (y.len() / d).div_ceil(COMPARED).max(1);
+    y.chunks_exact(d).step_by(every).flatten().copied().collect()
+}
+
+fn mean_squares(y: &[f64], d: usize) -> Vec<f64> {
+    let mut squares = vec![0.0; d];
+    let count = (y.len() / d) as f64;
+    y.chunks_exact(d).for_each(|y| squares.iter_mut().zip(y).for_each(|(s, y)| *s += y * y / count));
+    squares
+}
+
+/// Mean products of the coordinates of points.
+fn products(y: &[f64], d: usize) -> Vec<f64> {
+    let (mut products, count) = (vec![0.0; d * d], y.len() / d);
+    linalg::product_bt(&mut products, false, 1.0 / count as f64, y, y, (d, count, d));
+    products
+}
+
+/// Between the identity and a covariance.
+fn shrunk(covariance: &[f64], own: f64, d: usize) -> Vec<f64> {
+    let mut within: Vec<f64> = covariance.iter().map(|x| (1.0 - own) * x).collect();
+    (0..d).for_each(|i| within[i * (d + 1)] += own);
+    within
 }

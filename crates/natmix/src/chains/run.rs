@@ -5,7 +5,7 @@
 //! accepted trajectories. Then iterations are kept, in rounds, until the [certificate](super::certificate) holds twice in a
 //! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
-use super::certificate::{Certificate, MOST_DIVERGED, certify};
+use super::certificate::{CONFIRMING_RISK, Certificate, MOST_DIVERGED, MOST_RISK, certify, judge_draws};
 use super::scales::Scales;
 use super::walkers::{Group, Moves};
 use super::{Metric, Walkers};
@@ -30,25 +30,30 @@ const SHORT: u64 = 12;
 const WINDOW: u64 = 20;
 const WINDOWS: (usize, usize) = (2, 6);
 const SETTLING: u64 = 8;
-/// Length of a trajectory, in standard deviations, and of the short ones.
-const TRAJECTORY: f64 = 1.5;
+/// Length of a trajectory, in standard deviations, and while warming up. A quarter of a circle, half of pi, is best where the metric
+/// fits; a little more helps parameters that it does not fit.
+const TRAJECTORY: f64 = 2.0;
+const WARMING_TRAJECTORY: f64 = 1.5;
 const SHORT_TRAJECTORY: f64 = 0.5;
 /// Shortest and longest trajectory, as a share of their length.
 const JITTER: (f64, f64) = (0.6, 1.4);
-/// Most steps of a trajectory.
+/// Where trajectories diverge, every so many iterations have steps that are shorter by a factor.
+const CAREFUL_EVERY: u64 = 8;
+const CAREFUL: f64 = 0.25;
+/// Most steps of a trajectory, and while warming up, when the metric may be poor.
 const MOST_STEPS: usize = 128;
+const WARMING_MOST_STEPS: usize = 16;
 /// Share of accepted trajectories that steps aim at: their harmonic mean, so that chains which are stuck count.
 const ACCEPTED: f64 = 0.65;
 const LEAST_ACCEPTANCE: f64 = 0.05;
+/// What is left of its distance from one where steps prove to be too long.
+const CLOSER: f64 = 0.3;
 /// Kept iterations per round, and rounds before the first certificate and before a new warm-up.
-const ROUND: u64 = 25;
+const ROUND: u64 = 15;
 const FEWEST_ROUNDS: usize = 3;
-const MOST_ROUNDS: usize = 5;
+const MOST_ROUNDS: usize = 8;
 /// Iterations per independent one, about, while warming up.
 const CORRELATED: f64 = 3.0;
-/// Error of the energy, in nats, from which on a trajectory has diverged: its steps are too long for the place where it is.
-const DIVERGED: f64 = 20.0;
-
 /// What the chains have left.
 #[derive(Clone, Debug)]
 pub struct ChainDraws {
@@ -68,6 +73,10 @@ pub struct ChainDraws {
     pub certificate: Certificate,
     /// Whether some coordinates set the scale of others, as in a hierarchy or a funnel.
     pub scaled: bool,
+    /// The coordinates in which the chains moved in the end, if they were not the target's own.
+    pub(crate) scales: Option<Scales>,
+    /// Whether they were told to stop.
+    pub(crate) stopped: bool,
 }
 
 /// Most numbers that are delivered and stored, and between which numbers of draws they are.
@@ -75,6 +84,11 @@ const DELIVERED_NUMBERS: usize = 6_000_000;
 const DELIVERED: (usize, usize) = (2_048, 16_384);
 
 impl ChainDraws {
+    /// R-hat of the log density.
+    pub(crate) fn density_r_hat(&self) -> f64 {
+        judge_draws(&self.log_p, 1, (self.chains, self.per_start)).first().map_or(f64::NAN, |one| one.r_hat)
+    }
+
     /// Draws of equal weight, to deliver and store, chain after chain: of every so many iterations, if there are too many.
     pub fn delivered(&self) -> DeliveredDraws {
         let (total, chains) = (self.log_p.len(), self.chains);
@@ -143,6 +157,8 @@ struct Run<'a, 'w> {
     log_step: f64,
     /// Share of accepted trajectories that steps aim at.
     accepted: f64,
+    /// Whether some iterations have shorter steps than the others.
+    careful: bool,
     /// Whether coordinates were ever found that set the scale of others.
     scaled: bool,
     /// Iterations done, and those since the metric changed.
@@ -163,7 +179,7 @@ pub(crate) fn run(plan: &Plan<'_>, evaluator: &mut dyn Evaluator, watch: &mut Wa
     let log_step = (FIRST_STEP * (d as f64).powf(-0.25)).ln();
     let metric = Metric::of_mixture(mixture);
     let progress = ChainProgress { iteration: 0, kept: 0, r_hat: f64::NAN };
-    let (stopped, scaled, adapted, accepted) = (false, false, 0, ACCEPTED);
+    let (stopped, careful, scaled, adapted, accepted) = (false, false, false, 0, ACCEPTED);
     let mut run = Run {
         target,
         evaluator,
@@ -173,6 +189,7 @@ pub(crate) fn run(plan: &Plan<'_>, evaluator: &mut dyn Evaluator, watch: &mut Wa
         metric,
         log_step,
         accepted,
+        careful,
         scaled,
         progress,
         adapted,
@@ -213,14 +230,22 @@ impl Run<'_, '_> {
             } else {
                 draws.clear();
             }
+            let mut diverged = 0;
             for _ in 0..WINDOW {
                 if self.is_over() {
                     return Ok(());
                 }
-                self.iterate(TRAJECTORY, true)?;
+                let moves = self.iterate(WARMING_TRAJECTORY, true)?;
+                diverged += self.diverged(&moves).filter(|diverged| *diverged).count();
                 draws.extend(self.walkers.points());
             }
-            if !self.adapt(draws.clone())? && window >= WINDOWS.0 {
+            // The first window may still have been on its way.
+            let counted = WINDOW / if self.careful { CAREFUL_EVERY } else { 1 };
+            let too_long = window > 1 && diverged as f64 > MOST_DIVERGED * (counted as usize * CHAINS) as f64;
+            if too_long {
+                self.shorten_steps();
+            }
+            if !self.adapt(draws.clone())? && !too_long && window >= WINDOWS.0 {
                 break;
             }
         }
@@ -228,6 +253,23 @@ impl Run<'_, '_> {
             self.iterate(TRAJECTORY, true)?;
         }
         Ok(())
+    }
+
+    /// Shorter steps can enter what longer ones cannot: those of all iterations, and much shorter ones of some.
+    fn shorten_steps(&mut self) {
+        self.accepted = 1.0 - CLOSER * (1.0 - self.accepted);
+        self.careful = true;
+    }
+
+    /// Whether this iteration has shorter steps than others.
+    fn is_careful(&self) -> bool {
+        self.careful && self.progress.iteration.is_multiple_of(CAREFUL_EVERY)
+    }
+
+    /// Which trajectories diverged for good: where some iterations have shorter steps, they go where others diverge.
+    fn diverged<'m>(&self, moves: &'m Moves) -> impl Iterator<Item = bool> + 'm {
+        let counts = !self.careful || self.is_careful();
+        moves.diverged().map(move |diverged| counts && diverged)
     }
 
     fn is_over(&self) -> bool {
@@ -238,12 +280,12 @@ impl Run<'_, '_> {
     fn adapt(&mut self, mut draws: Vec<f64>) -> Result<bool, Error> {
         let d = self.walkers.d;
         let effective = (draws.len() / d) as f64 / CORRELATED;
-        let scales = Scales::of(&draws, d, effective);
-        let new = scales.is_some() && !self.walkers.is_scaled();
+        let scales = Scales::of(&draws, d, effective, self.walkers.scales());
+        let new = scales.is_some() && self.walkers.scales().is_none();
         self.scaled |= scales.is_some();
         self.walkers = self.walkers.clone().in_coordinates(self.evaluator, scales)?;
         self.walkers.to_coordinates(&mut draws);
-        let (metric, changed) = self.metric.adapted(&draws, effective, d);
+        let (metric, changed) = self.metric.adapted(&draws, CHAINS, d);
         self.metric = metric;
         self.adapted = 0;
         Ok(changed || new)
@@ -255,20 +297,22 @@ impl Run<'_, '_> {
         let iteration = self.progress.iteration;
         let mut noise = Noise::new(self.seed, Purpose::Chains, 1, iteration, 1);
         let length = length * (JITTER.0 + (JITTER.1 - JITTER.0) * noise.uniform());
-        let longest = self.log_step.exp();
+        let shorter = if self.is_careful() { CAREFUL } else { 1.0 };
+        let (length, longest) = (shorter * length, shorter * self.log_step.exp());
         let left = self.limit.saturating_sub(self.evaluator.spent().evals) / CHAINS as u64;
-        let most = MOST_STEPS.min(usize::try_from(left).unwrap_or(MOST_STEPS)).max(1);
+        let most = if warming { WARMING_MOST_STEPS } else { MOST_STEPS };
+        let most = most.min(usize::try_from(left).unwrap_or(most)).max(1);
         let steps = ((length / longest).ceil() as usize).clamp(1, most);
         let step = (length / steps as f64).min(longest);
         let groups = [Group { metric: &self.metric, chains: 0..self.walkers.len(), step }];
         let key = (self.seed, Purpose::Chains, iteration);
         let moves = self.walkers.advance(self.evaluator, &groups, steps, key)?;
-        if warming {
+        if warming && !self.is_careful() {
             self.adapted += 1;
             let inverse: f64 = moves.acceptance.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();
             let harmonic = moves.acceptance.len() as f64 / inverse;
             self.log_step += (harmonic - self.accepted) / (self.adapted as f64).powf(0.4);
-        } else {
+        } else if !warming {
             self.progress.kept += 1;
         }
         self.stopped |= !(self.watch)(&self.progress, &*self.evaluator);
@@ -288,8 +332,7 @@ impl Run<'_, '_> {
                         break;
                     }
                     let moves = self.iterate(TRAJECTORY, false)?;
-                    // A trajectory that cannot be evaluated at its end has diverged, too.
-                    diverged.extend(moves.gain.iter().map(|gain| gain.is_nan() || *gain < -DIVERGED));
+                    diverged.extend(self.diverged(&moves));
                     energy.extend_from_slice(&moves.energy);
                     draws.extend(self.walkers.points());
                     log_p.extend(self.walkers.log_densities());
@@ -298,13 +341,12 @@ impl Run<'_, '_> {
                 if round < next && !exhausted {
                     continue;
                 }
-                // Judging takes longer the more there are: a fifth more each time.
-                next = (round + 1).max(round * 6 / 5);
-                let mut certificate = self.certify(&draws, &diverged);
+                let risk = if held { CONFIRMING_RISK } else { MOST_RISK };
+                let mut certificate = self.certify(&draws, &diverged, risk);
                 if !certificate.reasons.is_empty() && !left_out {
                     // Slow parameters may still have been on their way.
                     let first = log_p.len() / CHAINS / 3 * CHAINS;
-                    let later = self.certify(&draws[first * self.walkers.d..], &diverged[first..]);
+                    let later = self.certify(&draws[first * self.walkers.d..], &diverged[first..], risk);
                     if later.risk() < certificate.risk() {
                         draws.drain(..first * self.walkers.d);
                         log_p.drain(..first);
@@ -315,6 +357,8 @@ impl Run<'_, '_> {
                 }
                 self.progress.r_hat = certificate.r_hat();
                 let holds = certificate.reasons.is_empty();
+                // Judging takes longer the more there are: a fifth more each time, but for the round that confirms.
+                next = if holds { round + 1 } else { (round + 1).max(round * 6 / 5) };
                 if holds && held || exhausted {
                     let (chains, per_start) = (CHAINS, PER_START);
                     return Ok(ChainDraws {
@@ -326,16 +370,20 @@ impl Run<'_, '_> {
                         per_start,
                         certificate,
                         scaled: self.scaled,
+                        scales: self.walkers.scales().cloned(),
+                        stopped: self.stopped,
                     });
                 }
                 held = holds;
                 if certificate.diverged > MOST_DIVERGED {
-                    // Shorter steps can enter what longer ones cannot.
-                    self.accepted = 1.0 - 0.5 * (1.0 - self.accepted);
+                    self.shorten_steps();
                     break;
                 }
                 if round >= most_rounds && !held {
-                    break;
+                    if !certificate.is_on_its_way() {
+                        break;
+                    }
+                    most_rounds *= 2;
                 }
             }
             // The first half may still have been on its way.
@@ -349,8 +397,9 @@ impl Run<'_, '_> {
         }
     }
 
-    fn certify(&self, draws: &[f64], diverged: &[bool]) -> Certificate {
-        let diverged = diverged.iter().filter(|diverged| **diverged).count() as f64 / diverged.len() as f64;
+    fn certify(&self, draws: &[f64], diverged: &[bool], most_risk: f64) -> Certificate {
+        let counted = diverged.len() as f64 / if self.careful { CAREFUL_EVERY as f64 } else { 1.0 };
+        let diverged = diverged.iter().filter(|diverged| **diverged).count() as f64 / counted;
         let (d, target) = (self.walkers.d, self.target);
         let names = target.parameter_names();
         let mut parameters = vec![0.0; draws.len() / d * names.len()];
@@ -358,6 +407,6 @@ impl Run<'_, '_> {
             target.to_parameters(z, row);
         }
         let column = |j: usize| parameters.iter().skip(j).step_by(names.len()).copied().collect();
-        certify(&names, (CHAINS, PER_START), &column, diverged)
+        certify(&names, (CHAINS, PER_START), &column, (diverged, most_risk))
     }
 }

@@ -10,6 +10,9 @@ use std::ops::Range;
 /// Points per chunk.
 const CHUNK: usize = 16;
 
+/// Error of the energy, in nats, from which on a trajectory has diverged: its steps are too long for the place where it is.
+const DIVERGED: f64 = 20.0;
+
 /// A metric, the chains that move in it, and the length of their steps.
 pub(crate) struct Group<'a> {
     pub metric: &'a Metric,
@@ -24,6 +27,13 @@ pub(crate) struct Moves {
     /// Energies at which they started, and what they lost of it by the error of the steps.
     pub energy: Vec<f64>,
     pub gain: Vec<f64>,
+}
+
+impl Moves {
+    /// Which trajectories diverged; one that cannot be evaluated at its end has, too.
+    pub fn diverged(&self) -> impl Iterator<Item = bool> + '_ {
+        self.gain.iter().map(|gain| gain.is_nan() || *gain < -DIVERGED)
+    }
 }
 
 /// Chains at their present points.
@@ -58,9 +68,9 @@ impl Walkers {
         Ok(walkers)
     }
 
-    /// Whether they move in other coordinates than the target's own.
-    pub fn is_scaled(&self) -> bool {
-        self.scales.is_some()
+    /// The coordinates in which they move, if they are not the target's own.
+    pub fn scales(&self) -> Option<&Scales> {
+        self.scales.as_ref()
     }
 
     /// The points in the target's own coordinates.

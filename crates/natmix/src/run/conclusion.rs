@@ -5,11 +5,11 @@ use super::driver::Ended;
 use super::observe::{Finishing, Observer, tell_finishing};
 use super::stop::{Stop, StopReason};
 use super::time_left::TimeLeft;
-use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
+use crate::answer::diagnose::{Diagnostics, Plan, Unjudged, WeightedDraws, diagnose_with};
+use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
-use crate::chains::certificate::Certificate;
 use crate::chains::run::{self, ChainDraws, ChainProgress, Watch};
-use crate::chains::visits;
+use crate::chains::{second_opinion, visits};
 use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
@@ -27,6 +27,8 @@ const CHAIN_TIMES: u64 = 4;
 /// Dimension up to which chains are judged more strictly, and their largest R-hat there.
 const FEW_DIMENSIONS: usize = 40;
 const FEW_DIMENSIONS_R_HAT: f64 = 1.005;
+/// Effective draws from which on weighted draws can confirm chains there.
+const CONFIRMING: f64 = 1_000.0;
 /// Share of the mass from which on a mode must not be missed.
 const HEAVY_SHARE: f64 = 0.01;
 
@@ -105,7 +107,8 @@ pub(crate) fn conclude(
                 let Measured { diagnostics: mut found, .. } = measured;
                 chain_evals = measured.chain_evals;
                 if let Some(search) = &search {
-                    found.verdict.add_search(search, mixture.len(), found.level);
+                    let by_chains = found.level == Level::Chains || found.around_chains;
+                    found.verdict.add_search(search, mixture.len(), by_chains);
                 }
                 (diagnostics, weighted, chains) = (Some(found), Some(measured.weighted), measured.chains);
             }
@@ -167,7 +170,7 @@ impl FinishedRun<'_> {
         let possible = config.finish != Finish::Never && target.has_gradient() && watch.is_some();
         let chains_follow = possible && (config.finish == Finish::Always || self.heavy_modes() < 2);
         let plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
-        let (mut unjudged, weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
+        let (mut unjudged, mut weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
         let holds = converged && unjudged.diagnostics.level.holds();
         let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd };
         let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
@@ -175,14 +178,21 @@ impl FinishedRun<'_> {
         let (always, level) = (config.finish == Finish::Always, unjudged.diagnostics.level);
         let needed = always || !level.holds() && faults.is_empty();
         let before_chains = evaluator.spent().evals;
-        let chains = match watch.filter(|_| needed && chains_follow) {
+        let mut chains = match watch.filter(|_| needed && chains_follow) {
             Some(watch) => Some(self.run_chains(evaluator, (budget, *time), &weighted, watch)?),
             None => None,
         };
-        let chain_evals = evaluator.spent().evals - before_chains;
-        if let Some(chains) = &chains {
+        if let Some(chains) = &mut chains {
+            let around = self.second_opinion(evaluator, &weighted, chains)?;
             unjudged.finish(&chains.certificate);
+            match around {
+                Some(around) if !unjudged.diagnostics.level.holds() && unjudged.weigh_again(target, &around) => {
+                    weighted = around;
+                }
+                _ => {}
+            }
         }
+        let chain_evals = evaluator.spent().evals - before_chains;
         let mut diagnostics = unjudged.judge(&target.parameter_names());
         if tails.is_none() {
             diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into());
@@ -223,28 +233,48 @@ impl FinishedRun<'_> {
                 100.0 * unvisited
             ));
         }
-        self.judge_more_strictly(&mut chains);
         Ok(chains)
     }
 
     /// In few dimensions chains finish what many components could not fit: narrow places, and tails that they are slow to enter.
-    /// There a hierarchy's own tail, or chains that barely agree, have been seen to pass for right.
-    fn judge_more_strictly(&self, chains: &mut ChainDraws) {
-        let Certificate { reasons, .. } = &chains.certificate;
-        if self.mixture.dim() > FEW_DIMENSIONS || !reasons.is_empty() {
-            return;
+    /// There a hierarchy's own tail, or chains that barely agree, have been seen to pass for right. So draws around those of the
+    /// chains, with importance weights, are asked as well, and chains are judged more strictly if these cannot confirm them.
+    fn second_opinion(
+        &self,
+        evaluator: &mut dyn Evaluator,
+        weighted: &WeightedDraws,
+        chains: &mut ChainDraws,
+    ) -> Result<Option<WeightedDraws>, Error> {
+        let Self { target, config, mixture, .. } = *self;
+        if mixture.dim() > FEW_DIMENSIONS || chains.stopped {
+            return Ok(None);
+        }
+        let holds = |drawn: &WeightedDraws| Unjudged::is_held_by(target, drawn);
+        let around = second_opinion::weigh(evaluator, (mixture, weighted), chains, (config.seed, &holds))?;
+        if !chains.certificate.reasons.is_empty() {
+            return Ok(around);
         }
         let r_hat = chains.certificate.r_hat();
-        if chains.scaled {
-            chains.certificate.reasons.push(
+        let usable = around.as_ref().filter(|around| around.psis.trusted() && around.psis.ess >= CONFIRMING);
+        let differing = usable.and_then(|around| second_opinion::differs(target, chains, around));
+        let reason = match differing {
+            Some(name) => Some(format!("the chains differ from draws with importance weights in {name}")),
+            None if chains.scaled => Some(
                 "some parameters set the scale of others, and chains may not have gone far enough into where it is small \
                  (try a non-centred parametrisation)"
                     .into(),
-            );
-        } else if r_hat >= FEW_DIMENSIONS_R_HAT {
-            chains.certificate.reasons.push(format!(
+            ),
+            None if usable.is_none() && r_hat >= FEW_DIMENSIONS_R_HAT => Some(format!(
                 "the chains barely agree: R-hat is {r_hat:.3} (below {FEW_DIMENSIONS_R_HAT} is wanted in few dimensions)"
-            ));
-        }
+            )),
+            // Chains that seldom find a narrow peak differ in how high they are.
+            None if usable.is_none() && chains.density_r_hat() >= FEW_DIMENSIONS_R_HAT => Some(format!(
+                "the chains disagree about how high the density is where they are: R-hat of log p is {:.3}",
+                chains.density_r_hat()
+            )),
+            None => None,
+        };
+        chains.certificate.reasons.extend(reason);
+        Ok(around)
     }
 }

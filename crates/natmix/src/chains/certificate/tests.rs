@@ -13,7 +13,7 @@ fn reasons(iterations: usize, diverged: f64, shift: impl Fn(usize, usize) -> f64
     for (at, value) in values.iter_mut().enumerate() {
         *value += shift(at / CHAINS, at % CHAINS);
     }
-    certify(&["x".into()], (CHAINS, PER_START), &|_| values.clone(), diverged).reasons
+    certify(&["x".into()], (CHAINS, PER_START), &|_| values.clone(), (diverged, MOST_RISK)).reasons
 }
 
 fn assert_only(reasons: &[String], words: &str) {

@@ -1,0 +1,219 @@
+//! A second opinion on chains in few dimensions: importance weights of draws from a proposal that was fitted to half of them.
+//!
+//! Chains that agree with each other may all be slow to enter the same place, the neck of a funnel, say. Weighted draws do not
+//! depend on how anything mixes. Those of the mixture are used, too: their densities are known already, and they may have been
+//! where the chains have not. Each draw is weighted as one of both proposals together (the balance heuristic).
+
+use super::proposal::Proposal;
+use super::run::ChainDraws;
+use super::statistics::mean_and_variance;
+use crate::answer::accuracy::{MEAN_LIMIT, PROBABILITIES, PROBABILITY_LIMIT, QUANTILE_LIMIT, SD_LIMIT, multiple_for};
+use crate::answer::diagnose::WeightedDraws;
+use crate::error::Error;
+use crate::evaluate::{Batch, Evaluator, Part, Request};
+use crate::family::Mixture;
+use crate::target::Target;
+
+/// Draws from each proposal, and most proposals: each but the first is fitted to the weighted draws before it.
+const DRAWS: usize = 4_000;
+const PROPOSALS: u64 = 3;
+/// Draws that a proposal is fitted to, if they are weighted ones.
+const RESAMPLED: usize = 4_000;
+/// Points per chunk.
+const CHUNK: usize = 64;
+/// First of the streams of random numbers.
+const STREAM: u64 = 5;
+
+/// Draws of the mixture (`known`) and around those of the chains, weighted together, and again around what that gives until they
+/// hold. None where nothing can be fitted to the chains.
+pub(crate) fn weigh(
+    evaluator: &mut dyn Evaluator,
+    (mixture, known): (&Mixture, &WeightedDraws),
+    chains: &ChainDraws,
+    (seed, holds): (u64, &dyn Fn(&WeightedDraws) -> bool),
+) -> Result<Option<WeightedDraws>, Error> {
+    let d = mixture.dim();
+    let half = chains.log_p.len() / chains.chains / 2 * chains.chains;
+    if half < 2 * d {
+        return Ok(None);
+    }
+    let own = mixture.log_density(&known.draws);
+    let mut draws = known.draws.clone();
+    let mut log_p: Vec<f64> = known.log_ratios.iter().zip(&own).map(|(ratio, log_q)| ratio + log_q).collect();
+    let mut proposals: Vec<Proposal> = Vec::new();
+    let mut weighted: Option<WeightedDraws> = None;
+    for round in 0..PROPOSALS {
+        let fitted_to = match &weighted {
+            None => chains.draws[..half * d].to_vec(),
+            Some(weighted) => resampled(weighted, d),
+        };
+        let Some(proposal) = Proposal::around(&fitted_to, chains.scales.clone(), d) else { break };
+        let request = Request::default();
+        let mut part = Part::default();
+        part.resize(DRAWS, d, CHUNK, &request);
+        proposal.draw(&mut part.z, seed, STREAM + round);
+        let ticket = evaluator.submit(Batch { request, parts: vec![part] });
+        let Part { z, log_p: found, .. } = evaluator.collect(ticket)?.parts.pop().unwrap_or_default();
+        draws.extend(z);
+        log_p.extend(found);
+        proposals.push(proposal);
+        // The logs of the shares of the draws of each proposal, times its density.
+        let share = |count: usize| (count as f64 / log_p.len() as f64).ln();
+        let by_mixture = mixture.log_density(&draws);
+        let mut by_all: Vec<f64> = by_mixture.iter().map(|q| share(own.len()) + q).collect();
+        for proposal in &proposals {
+            let each = proposal.log_density(&draws);
+            by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_add(*all, share(DRAWS) + q));
+        }
+        let log_ratios = log_p.iter().zip(&by_all).map(|(log_p, log_q)| log_p - log_q).collect();
+        let found = WeightedDraws::new(draws.clone(), log_ratios);
+        let done = holds(&found);
+        weighted = Some(found);
+        if done {
+            break;
+        }
+    }
+    Ok(weighted)
+}
+
+/// Draws of equal weight.
+fn resampled(weighted: &WeightedDraws, d: usize) -> Vec<f64> {
+    let (mut upto, mut next) = (0.0, 0.5);
+    let mut draws = Vec::with_capacity(RESAMPLED * d);
+    for (z, weight) in weighted.draws.chunks_exact(d).zip(weighted.weights()) {
+        upto += weight * RESAMPLED as f64;
+        while next < upto {
+            draws.extend_from_slice(z);
+            next += 1.0;
+        }
+    }
+    draws
+}
+
+fn log_add(a: f64, b: f64) -> f64 {
+    let most = a.max(b);
+    if most == f64::NEG_INFINITY { most } else { most + ((a - most).exp() + (b - most).exp()).ln() }
+}
+
+/// The parameter in which the draws of the chains differ from weighted ones by more than they may and than chance explains.
+pub(crate) fn differs(target: &dyn Target, chains: &ChainDraws, weighted: &WeightedDraws) -> Option<String> {
+    let names = target.parameter_names();
+    let d = target.dim();
+    let in_parameters = |draws: &[f64]| -> Vec<f64> {
+        let mut values = vec![0.0; draws.len() / d * names.len()];
+        for (z, row) in draws.chunks_exact(d).zip(values.chunks_exact_mut(names.len())) {
+            target.to_parameters(z, row);
+        }
+        values
+    };
+    let (ours, theirs, weights) = (in_parameters(&chains.draws), in_parameters(&weighted.draws), weighted.weights());
+    let multiple = multiple_for(names.len());
+    let differs = |j: usize| {
+        let column = |values: &[f64]| -> Vec<f64> { values.iter().skip(j).step_by(names.len()).copied().collect() };
+        let (mut ours, theirs) = (column(&ours), column(&theirs));
+        let ess = chains.certificate.parameters[j].ess;
+        let (mean, variance) = mean_and_variance(ours.iter().copied());
+        ours.sort_unstable_by(f64::total_cmp);
+        let at = |p: f64| ours[((p * ours.len() as f64) as usize).min(ours.len() - 1)];
+        let width = at(0.95) - at(0.05);
+        // Weighted mean of a figure that the chains say is zero on average, and how well it is known.
+        let off = |figure: &dyn Fn(f64) -> f64, variance: f64| {
+            let (mut sum, mut square) = (0.0, 0.0);
+            for (x, w) in theirs.iter().zip(&weights) {
+                sum += w * figure(*x);
+                square += (w * figure(*x)).powi(2);
+            }
+            (sum.abs(), (square + variance / ess).sqrt())
+        };
+        let too_far = |(off, error): (f64, f64), limit: f64| off > limit && off > multiple * error;
+        let share_below =
+            |limit: f64| -> f64 { theirs.iter().zip(&weights).filter(|(x, _)| **x <= limit).map(|(_, w)| w).sum() };
+        let quantiles = PROBABILITIES.into_iter().any(|p| {
+            let reach = QUANTILE_LIMIT * width;
+            let beyond = share_below(at(p) - reach) > p || share_below(at(p) + reach) < p;
+            let below = off(&|x| f64::from(u8::from(x <= at(p))) - p, p * (1.0 - p));
+            beyond && too_far(below, PROBABILITY_LIMIT)
+        });
+        let sd = variance.sqrt();
+        let kurtosis = ours.iter().map(|x| ((x - mean) / sd).powi(4)).sum::<f64>() / ours.len() as f64;
+        quantiles
+            || too_far(off(&|x| (x - mean) / sd, 1.0), MEAN_LIMIT)
+            || too_far(off(&|x| 0.5 * (((x - mean) / sd).powi(2) - 1.0), 0.25 * (kurtosis - 1.0)), SD_LIMIT)
+    };
+    (0..names.len()).find(|&j| differs(j)).map(|j| names[j].clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chains::run::{Plan, run};
+    use crate::evaluate::{Limits, of_target};
+    use crate::family::Gaussian;
+    use crate::target::ClosureTarget;
+    use crate::workspace::ScratchPool;
+
+    /// Groups around a mean, with normal data: mean, log of their standard deviation, groups. Its log evidence is known.
+    fn groups(data: &'static [f64]) -> ClosureTarget<'static> {
+        let density = move |z: &[f64], grad: Option<&mut [f64]>| {
+            let (mu, log_tau, theta) = (z[0], z[1], &z[2..]);
+            let precision = (-2.0 * log_tau).exp();
+            let mut log_p = -0.5 * (mu / 5.0).powi(2) - 0.5 * (log_tau / 0.7).powi(2);
+            let (mut by_mu, mut by_tau) = (-mu / 25.0, -log_tau / 0.49);
+            let mut by_theta = vec![0.0; theta.len()];
+            for ((theta, y), by_theta) in theta.iter().zip(data).zip(&mut by_theta) {
+                let off = theta - mu;
+                log_p -= 0.5 * off * off * precision + log_tau + 0.5 * (theta - y).powi(2);
+                by_mu += off * precision;
+                by_tau += off * off * precision - 1.0;
+                *by_theta = -off * precision - (theta - y);
+            }
+            if let Some(grad) = grad {
+                (grad[0], grad[1]) = (by_mu, by_tau);
+                grad[2..].copy_from_slice(&by_theta);
+            }
+            log_p
+        };
+        ClosureTarget::new(data.len() + 2, density).unwrap()
+    }
+
+    /// By summing over log tau: the data are normal around mu with variance 1 + tau^2, and mu is normal.
+    fn log_evidence(data: &[f64]) -> f64 {
+        let n = data.len() as f64;
+        let (sum, squares): (f64, f64) = (data.iter().sum(), data.iter().map(|y| y * y).sum());
+        let given = |log_tau: f64| {
+            let variance = 1.0 + (2.0 * log_tau).exp();
+            let precision = n / variance + 1.0 / 25.0;
+            let fit = squares / variance - (sum / variance).powi(2) / precision;
+            // Of the density above, which leaves the constants of its normal factors out.
+            let constants = 0.5 * (2.0 * std::f64::consts::PI).ln() * (n + 1.0) - 0.5 * precision.ln();
+            constants - 0.5 * n * variance.ln() - 0.5 * fit - 0.5 * (log_tau / 0.7).powi(2)
+        };
+        let steps: Vec<f64> = (-700..=700).map(|i| given(f64::from(i) * 0.01)).collect();
+        crate::family::log_sum_exp(&steps) + 0.01f64.ln()
+    }
+
+    #[test]
+    fn weighted_draws_around_chains_know_the_evidence_and_see_a_missed_neck() {
+        const DATA: [f64; 8] = [2.8, 0.8, -0.3, 0.7, -0.1, 0.1, 1.8, 1.2];
+        let target = groups(&DATA);
+        let pool = ScratchPool::new(1);
+        let mut evaluator = of_target(&target, &pool, Limits::default());
+        let d = DATA.len() + 2;
+        let mixture = Mixture::single(Gaussian::isotropic(vec![0.5; d], 1.0));
+        let plan = Plan { target: &target, mixture: &mixture, seed: 1, most: 400_000 };
+        let mut chains = run(&plan, &mut *evaluator, &mut |_, _| true).unwrap();
+        let none = WeightedDraws::new(Vec::new(), Vec::new());
+        let found = weigh(&mut *evaluator, (&mixture, &none), &chains, (1, &|_| true)).unwrap().unwrap();
+        assert!(found.psis.k_hat < 0.6 && found.psis.ess > 1_500.0, "{} {}", found.psis.k_hat, found.psis.ess);
+        let evidence = crate::family::log_sum_exp(&found.log_ratios) - (found.log_ratios.len() as f64).ln();
+        // Weights with a relative variance of about one, of 4,000 draws.
+        assert!((evidence - log_evidence(&DATA)).abs() < 0.08, "{evidence} {}", log_evidence(&DATA));
+        assert_eq!(differs(&target, &chains, &found), None);
+        // Chains that never were in the neck.
+        let mut kept: Vec<f64> = chains.draws.chunks_exact(d).map(|z| z[1]).collect();
+        kept.sort_by(f64::total_cmp);
+        let neck = kept[kept.len() / 8];
+        chains.draws = chains.draws.chunks_exact(d).filter(|z| z[1] > neck).flatten().copied().collect();
+        assert!(differs(&target, &chains, &found).is_some());
+    }
+}
