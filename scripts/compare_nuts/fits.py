@@ -1,12 +1,12 @@
 """A fit by natmix with nothing set, and how it compares with the reference."""
 
-import time
 import warnings
 
 import natmix
 
 from .judge import first_labelling, judge
 from .models import build
+from .stopwatch import Stopwatch
 
 JUDGED_DRAWS = 10_000
 
@@ -14,19 +14,19 @@ JUDGED_DRAWS = 10_000
 def fit(name, seed, reference):
     """Figures of one fit; a fit that fails has only the reason, as `failed`."""
     model = build(name)
-    began = time.perf_counter()
+    watch = Stopwatch()
     try:
         with warnings.catch_warnings():
             # The verdict is among the figures.
             warnings.simplefilter("ignore")
             post = natmix.fit(natmix.from_numpyro(model), seed=seed, progress=False)
-        seconds = time.perf_counter() - began
+        time = watch.read()
         draws = post.sample_variables(JUDGED_DRAWS)
         figures = {
             "dim": post.dim,
             "level": post.level,
             "evals": {**post._report["evals"], "sum": post.evals},
-            "seconds": round(seconds, 1),
+            **time,
             "components": post.components,
             "trusted": post.trusted,
             **judge(draws, reference),

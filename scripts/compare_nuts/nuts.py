@@ -1,13 +1,13 @@
 """Runs of NumPyro's NUTS."""
 
-import time
-
 import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.diagnostics import summary
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import initialize_model
+
+from .stopwatch import Stopwatch
 
 CHAINS, WARMUP = 4, 1000
 # Chains and warm-up of a run whose metric is known beforehand, so that only the step is adapted.
@@ -58,14 +58,14 @@ def _mode(model):
 
 
 def _measured(chains, seed, warmup, kept, start=None):
-    began = time.perf_counter()
+    watch = Stopwatch()
     chains.run(jax.random.PRNGKey(seed), extra_fields=("num_steps", "diverging"), init_params=start)
     draws = jax.block_until_ready(chains.get_samples(group_by_chain=True))
-    seconds = time.perf_counter() - began
+    time = watch.read()
     fields, table = chains.get_extra_fields(group_by_chain=True), summary(draws)
     steps = np.asarray(fields["num_steps"])
     figures = {
-        "seconds": round(seconds, 1),
+        **time,
         # NumPyro does not record the steps of the warm-up: they are taken to be as many as those of the draws that it keeps.
         "evaluations": int(steps.mean() * steps.shape[0] * (warmup + kept)),
         "divergences": int(np.asarray(fields["diverging"]).sum()),

@@ -4,6 +4,7 @@ import math
 import statistics
 
 from .catalogue import CATALOGUE
+from .stopwatch import undisturbed
 
 # One Gaussian is the whole answer there, which says little about models that people have.
 NOT_IN_MEAN = "walk_500"
@@ -29,13 +30,18 @@ HEAD = (
 )
 
 
+def seconds(figures):
+    """Wall time, with a mark if other programs were running or may have been."""
+    return f"{figures['seconds']:.1f}{' ' if undisturbed(figures) else '*'}"
+
+
 def line(row):
     """One fit."""
     evals, nuts = row["evals"], row["nuts"]
     return (
         f"{row['model']:<17}{row['seed']:>4} {row['dim']:>5} {row['level'] or 'none':<9}{evals['points']:>8,}"
         f" {evals['diagnostics']:>7,} {evals['chains']:>9,} {evals['sum']:>9,} {nuts['evaluations']:>10,} {row['ratio']:>6.2f}"
-        f" {row['seconds']:>8.1f} {nuts['seconds']:>7.1f} {row['error']:>6.2f} {yes(row['right']):>5} {yes(row['trusted']):>7}"
+        f" {seconds(row):>8} {seconds(nuts):>7} {row['error']:>6.2f} {yes(row['right']):>5} {yes(row['trusted']):>7}"
     )
 
 
@@ -45,6 +51,8 @@ def text(rows):
     for row in rows:
         if "first_labelling" in row:
             lines.append(f"{row['model']}, seed {row['seed']}: share of the first labelling {row['first_labelling']}")
+    if any("*" in line for line in lines):
+        lines.append("* other programs used the machine meanwhile, or it is not known whether they did")
     mean = geometric_mean(rows)
     if mean is not None:
         lines.append(f"geometric mean of the ratios, without {NOT_IN_MEAN}: {mean:.2f}")
@@ -55,7 +63,7 @@ def markdown(rows, about):
     """A row per model, with the ratio of every seed."""
     seeds = sorted({row["seed"] for row in rows})
     lines = [
-        f"natmix {about['natmix']} at its defaults, seeds {', '.join(map(str, seeds))}; NUTS of NumPyro {about['numpyro']}"
+        f"natmix {about['natmix']} at its defaults, seed {', '.join(map(str, seeds))}; NUTS of NumPyro {about['numpyro']}"
         f" on JAX {about['jax']}, 4 chains of 1,000 + 1,000; {about['cores']} cores.",
         "",
         "| model | d | level | evaluations | NUTS | ratio, by seed | seconds | NUTS | worst error | right | trusted |",
@@ -83,8 +91,8 @@ def _markdown_row(name, fits):
         f"{statistics.fmean(row['evals']['sum'] for row in fits):,.0f}",
         f"{nuts['evaluations']:,}",
         ", ".join(f"{row['ratio']:.2f}" for row in fits),
-        f"{statistics.fmean(row['seconds'] for row in fits):.1f}",
-        f"{nuts['seconds']:.1f}",
+        f"{statistics.fmean(row['seconds'] for row in fits):.1f}" if all(map(undisturbed, fits)) else "-",
+        f"{nuts['seconds']:.1f}" if undisturbed(nuts) else "-",
         f"{max(row['error'] for row in fits):.2f}",
         share("right"),
         share("trusted"),
