@@ -146,7 +146,7 @@ def test_preconditioned_runs_agree_with_exact_moments():
     draws, figures = nuts.run_preconditioned(model, 6400, 1)
     assert draws["x"].shape == (nuts.MANY_CHAINS, 100, 3)
     assert figures["r_hat"] < 1.05 and figures["least_ess"] > 2000 and figures["divergences"] == 0
-    assert figures["evaluations"] < 20 * nuts.MANY_CHAINS * 300
+    assert figures["evaluations"] < 10 * nuts.MANY_CHAINS * 200
     observed = np.array([1.0, 10.0, 0.0])
     covariance = np.linalg.inv(np.eye(3) + 100 * np.outer(observed, observed))
     mean = covariance @ observed * 100 * 10
