@@ -19,7 +19,7 @@ Results are written to --json after every fit, and fits that are there already a
 goes on when the command is repeated. Seconds mean something only on a machine without other work.
 
 The first run makes a virtual environment in .venv-nuts, and every run builds natmix in it from this checkout, optimised; --python
-uses an interpreter that has all of this already. NUTS takes most of the time: an hour for logistic_1000.
+uses an interpreter that has all of this already. NUTS takes most of the time, above all for logistic_1000.
 
 examples:
   scripts/compare-nuts --seeds 1,2,3 --reference runs --json compared.json
