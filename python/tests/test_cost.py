@@ -56,6 +56,76 @@ def test_a_callable_costs_little_more_than_its_own_time(method, components):
     assert sorted(ratios)[1] < 1.1
 
 
+def counts_model():
+    """A Poisson regression with 200 random intercepts, in NumPyro."""
+    numpyro = pytest.importorskip("numpyro")
+    import jax.numpy as jnp
+    import numpyro.distributions as dist
+
+    rng, groups = np.random.default_rng(7), 200
+    group = np.repeat(np.arange(groups), rng.integers(1, 8, groups))
+    x, effect = rng.normal(size=group.size), 0.8 * rng.normal(size=groups)
+    y = rng.poisson(np.exp(0.3 + 0.4 * x + effect[group]))
+
+    def model():
+        a, b = (numpyro.sample(name, dist.Normal(0, 3)) for name in "ab")
+        t = numpyro.sample("t", dist.HalfNormal(2))
+        u = numpyro.sample("u", dist.Normal(0, t).expand([groups]))
+        numpyro.sample("y", dist.Poisson(jnp.exp(a + b * x + u[group])), obs=y)
+
+    return model
+
+
+@pytest.mark.filterwarnings("ignore::natmix.NatmixWarning")
+def test_a_jax_density_costs_little_more_than_its_own_time(monkeypatch):
+    """Python, blocks and conversions take less than a tenth of a fit, in CPU time; the density is compiled three times."""
+    model = counts_model()
+    import jax
+
+    from natmix import _jax, _numpyro
+
+    class Timed(_jax.Batched):
+        """Measures the compiled function by itself, and all that is between the engine and its results."""
+
+        def __init__(self, f, x64=True):
+            super().__init__(f, x64)
+            self.compiled, self.function, self.call, self.shapes = 0.0, 0.0, 0.0, set()
+            inner = self.value_and_grad
+
+            def timed(z):
+                began = time.process_time()
+                result = jax.block_until_ready(inner(z))
+                spent = time.process_time() - began
+                if z.shape in self.shapes:
+                    self.function += spent
+                else:
+                    self.compiled += spent
+                    self.shapes.add(z.shape)
+                return result
+
+            self.value_and_grad = timed
+            targets.append(self)
+
+        def __call__(self, z):
+            began = time.process_time()
+            result = super().__call__(z)
+            self.call += time.process_time() - began
+            return result
+
+    targets = []
+    monkeypatch.setattr(_numpyro, "Batched", Timed)
+    target = natmix.from_numpyro(model)
+    (timed,) = targets
+    began = time.process_time()
+    post = natmix.fit(target, threads=1)
+    fit = time.process_time() - began - timed.compiled
+    between = timed.call - timed.function - timed.compiled
+    shares = [f"{100 * part / fit:.1f}%" for part in (timed.function, between, fit - timed.function - between)]
+    print(f"{post.evals} evaluations, {fit:.2f} s: density, conversion, engine", shares, f"compilation {timed.compiled:.2f} s")
+    assert len(timed.shapes) <= 3
+    assert between < 0.1 * fit
+
+
 def test_import_is_quick():
     # CPU time, so that a busy machine does not matter.
     code = "import time; t = time.process_time(); import natmix; print(time.process_time() - t)"

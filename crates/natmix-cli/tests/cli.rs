@@ -213,6 +213,22 @@ fn help_has_examples_and_defaults_and_matches_the_snapshot() {
 }
 
 #[test]
+fn the_comparison_with_nuts_is_a_script_of_the_checkout() {
+    let folder = CommandFolder::new("hierarchical");
+    let run = folder.expect(&[2], "experiments hierarchical counts");
+    assert!(run.err.contains("scripts/compare-nuts") && run.err.contains("checkout"), "{}", run.err);
+    for new in ["scripts", "within"] {
+        std::fs::create_dir(folder.path(new)).unwrap();
+    }
+    folder.write("scripts/compare-nuts", "import sys\nprint(sys.argv[1:])\nsys.exit(3)\n");
+    let mut command = folder.command("experiments hierarchical counts --seeds 1,2 --json results.json");
+    let output = command.current_dir(folder.path("within")).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(printed.trim(), "['counts', '--seeds', '1,2', '--json', 'results.json']");
+}
+
+#[test]
 fn linear_with_known_noise_is_exact() {
     const D: usize = 3;
     let (rows, noise_sd, prior_sd) = (40, 0.7, 1.5);

@@ -119,6 +119,8 @@ fn read<T: for<'de> Deserialize<'de>>(name: &'static str, value: toml::Value) ->
     };
     let one = |value: toml::Value| T::deserialize(MapDeserializer::new(std::iter::once((name, value))));
     one(value).or_else(|error: toml::de::Error| whole.map_or(Err(error), one)).map_err(|error| {
+        // The names that a setting has are told only to text that is none of them.
+        let error = one(toml::Value::String("?".into())).err().unwrap_or(error);
         let problem = format!("{}, not {shown}", in_words(&error.to_string()));
         Error::Config { setting: name, problem }
     })

@@ -121,6 +121,14 @@ fn duplicate_and_invalid_values_are_refused() {
     assert!(wrong("seed = -1").contains("`seed` must be a non-negative whole number, not -1"));
     assert!(wrong("method = 'magic'").contains("`method` must be one of auto, bbvi, ngvi, von, vogn, "));
     assert!(wrong("[mlp]\nhidden = 3").contains("`hidden` must be a list, not 3"), "{}", wrong("[mlp]\nhidden = 3"));
+    for (given, names) in [
+        ("finish = true", "`finish` must be one of auto, never, always, not true"),
+        ("goal = 1", "`goal` must be answer or elbo, not 1"),
+        ("draws = 3", "`draws` must be auto or one of independent, antithetic, orthogonal, cubature, not 3"),
+        ("components = 1.5", "`components` must be auto or a non-negative whole number, not 1.5"),
+    ] {
+        assert!(wrong(given).contains(names), "{}", wrong(given));
+    }
     assert!(wrong("[mlp]\npace = 3").contains("networks have no setting `pace`"));
     assert!(wrong("pace = 3").contains("there is no setting `pace`"));
 }

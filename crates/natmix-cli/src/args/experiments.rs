@@ -9,6 +9,19 @@ pub enum ExperimentCommand {
     #[command(after_help = "Examples:\n  natmix experiments battery --half choose --json > choose.json\n  \
         natmix experiments battery --families funnels,mixtures --seeds 101-105")]
     Battery(BatteryArgs),
+    /// Compare with NUTS on hierarchical models: runs scripts/compare-nuts of the checkout of natmix around the current folder
+    #[command(
+        after_help = "Example:\n  natmix experiments hierarchical counts two_lines --seeds 1,2,3 --reference runs"
+    )]
+    Hierarchical(HierarchicalArgs),
+}
+
+/// `natmix experiments hierarchical`.
+#[derive(Debug, Args)]
+pub struct HierarchicalArgs {
+    /// Arguments of the script; `-- --help` prints them
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<String>,
 }
 
 /// A half of the targets, or all.

@@ -1,17 +1,18 @@
 //! `natmix experiments`: measurements of natmix itself.
 
-use crate::args::experiments::{BatteryArgs, ExperimentCommand, HalfName};
+use crate::args::experiments::{BatteryArgs, ExperimentCommand, HalfName, HierarchicalArgs};
 use crate::output;
 use crate::settings::with_option_name_of_experiment;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use natmix_experiments::battery::{self, BatteryOptions, TargetHalf};
 use std::io::Write;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// Runs the command.
 pub fn run(experiment: &ExperimentCommand) -> Result<ExitCode> {
     match experiment {
         ExperimentCommand::Battery(args) => run_battery(args),
+        ExperimentCommand::Hierarchical(args) => run_hierarchical(args),
     }
 }
 
@@ -38,3 +39,18 @@ fn run_battery(args: &BatteryArgs) -> Result<ExitCode> {
     output::print(&if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.to_string() })?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// The models are NumPyro's: a script of the repository builds the Python package and runs them.
+fn run_hierarchical(args: &HierarchicalArgs) -> Result<ExitCode> {
+    let here = std::env::current_dir()?;
+    let script =
+        here.ancestors().map(|folder| folder.join(SCRIPT)).find(|script| script.is_file()).with_context(|| {
+            format!(
+                "{SCRIPT} is neither in this folder nor above it: run the command in a checkout of natmix's repository"
+            )
+        })?;
+    let status = Command::new("python3").arg(script).args(&args.arguments).status().context("python3 did not start")?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2)))
+}
+
+const SCRIPT: &str = "scripts/compare-nuts";
