@@ -19,6 +19,7 @@ mod ascent;
 pub(crate) mod evaluate;
 mod grow;
 mod laplace;
+mod looks;
 mod missed;
 mod moments;
 mod search;
@@ -378,7 +379,11 @@ impl Strategy for AutomaticStrategy {
     }
 
     fn reason_when_spent(&self) -> StopReason {
-        if self.state.phase.converged { StopReason::Converged } else { StopReason::MaxEvals }
+        match &self.state.phase {
+            phase if phase.answer_holds => StopReason::AnswerHolds,
+            phase if phase.converged => StopReason::Converged,
+            _ => StopReason::MaxEvals,
+        }
     }
 
     fn outcome(&self) -> Outcome {
