@@ -88,7 +88,7 @@ fn a_regression_in_many_dimensions_ends_after_one_gaussian() {
     let target = logistic(150, 24);
     let fitted = fit(&target, Goal::Answer);
     assert_eq!((fitted.stop.reason, fitted.mixture.len()), (StopReason::Converged, 1));
-    assert!(fitted.evals < 1_500, "{}", fitted.evals);
+    assert!(fitted.evals < 4_000, "{}", fitted.evals);
     assert!(assert_trusted(&fitted).holds());
 }
 

@@ -7,6 +7,9 @@ use crate::config::{Finish, Goal};
 use crate::error::Error;
 use crate::strategy::Tools;
 
+/// Iterations of a stage after which its Gaussian can be seen to be exact: the ELBO of two is needed.
+const EXACT_ITERATIONS: u64 = 2;
+
 impl AutomaticStrategy {
     /// Whether the run is for an answer, which chains finish where the mixture does not hold.
     pub(super) fn is_for_answer(&self) -> bool {
@@ -24,13 +27,15 @@ impl AutomaticStrategy {
     /// ends, or a new stage begins with components where the mixture missed mass.
     pub(super) fn look(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<bool, Error> {
         let exact = self.is_exact(iteration);
-        if !(exact || self.is_due(iteration, tools)) {
+        // In few dimensions draws are cheap, and may see what a handful of points did not.
+        let without_draws = exact && self.ends_with_one_gaussian(tools);
+        if !(without_draws || self.is_due(iteration, tools)) {
             return Ok(false);
         }
         if self.add_missed(iteration, tools)? {
             return Ok(true);
         }
-        if !exact {
+        if !without_draws {
             let (seed, mixture) = (self.config.seed, &self.state.mixture);
             let holds = look::holds(tools.target, tools.evaluator, mixture, (seed, iteration), tools.scratch)?;
             self.state.phase.next_look = 2 * tools.evaluator.spent().evals;
@@ -48,15 +53,13 @@ impl AutomaticStrategy {
         Ok(true)
     }
 
-    /// Whether one Gaussian has just been seen to be the density itself, at the points of the iteration: that needs no draws.
+    /// Whether one Gaussian has just been seen to be the density itself, at the points of the iteration.
     fn is_exact(&self, iteration: u64) -> bool {
         let tuning = &self.settings.tuning;
-        // In few dimensions points are few and cheap.
-        let least = if self.state.mixture.dim() >= tuning.one_gaussian_dim { 2 } else { tuning.stage_first_min };
         let exact = |estimate: &ComponentEstimate| {
             estimate.moments.usable && estimate.residual_variance <= tuning.look_exact_variance
         };
-        iteration >= self.state.phase.stage_start + least
+        iteration >= self.state.phase.stage_start + EXACT_ITERATIONS
             && self.state.mixture.len() == 1
             && self.work.estimates.first().is_some_and(exact)
     }
@@ -65,7 +68,7 @@ impl AutomaticStrategy {
     fn is_due(&self, iteration: u64, tools: &Tools<'_>) -> bool {
         let (phase, history, tuning) = (&self.state.phase, &self.state.record.history, &self.settings.tuning);
         let (draws, next) = (look::DRAWS as u64, phase.draws.iter().map(|&n| n as u64).sum::<u64>());
-        // Half the variance of log weights that pass.
+        // About twice the misfit with which a look succeeds: it is an estimate from few points.
         let most = if tools.evaluator.is_log_concave() { tuning.look_max_misfit } else { look::NEARLY_EXACT };
         tools.evaluator.spent().evals >= phase.next_look
             && iteration >= phase.stage_start + tuning.stage_first_min

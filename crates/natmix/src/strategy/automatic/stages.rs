@@ -44,7 +44,9 @@ impl AutomaticStrategy {
         let over = first && (age >= tuning.stage_first_max && !large || enough && quiet);
         if large && (converged || over) && for_answer {
             // Chains are cheaper than components here; what they need is a metric.
-            self.settle(1, true);
+            // In few dimensions points are cheap, and a Gaussian without their noise may hold by itself.
+            let few = self.state.mixture.dim() < self.settings.tuning.one_gaussian_dim;
+            self.settle(if few { settling_factor } else { 1 }, true);
             return Ok(());
         }
         let spent = budget.is_some_and(|most| evals + settling_evals * settling_factor as u64 > most);
