@@ -370,7 +370,5 @@ pub fn symmetric_eigen(values: &mut [f64], vectors: &mut [f64], a: &[f64], d: us
         Default::default(),
     );
     clear_upper_halves();
-    found.is_ok()
-        && values[..d].iter().all(|x| x.is_finite())
-        && vectors[..d * d].iter().all(|x| x.is_finite())
+    found.is_ok() && values[..d].iter().all(|x| x.is_finite()) && vectors[..d * d].iter().all(|x| x.is_finite())
 }

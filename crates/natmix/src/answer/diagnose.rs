@@ -107,7 +107,8 @@ pub struct WeightedDraws {
 pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<Diagnostics, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
     let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
-    let plan = Plan { first: draws, fewest: draws, draws, most: draws, chains_follow: false, seen_to_hold: false, seed };
+    let plan =
+        Plan { first: draws, fewest: draws, draws, most: draws, chains_follow: false, seen_to_hold: false, seed };
     let (found, _) = diagnose_with(target, &mut *evaluator, q, plan, (&scratch, &mut TimeLeft::default()))?;
     Ok(found.judge(&target.parameter_names()))
 }

@@ -194,7 +194,8 @@ impl FinishedRun<'_> {
         diagnostics.verdict.reasons.splice(0..0, faults);
         diagnostics.verdict.trusted = diagnostics.verdict.reasons.is_empty();
         if self.answer_holds && diagnostics.verdict.trusted {
-            let note = "the run stopped because the answer holds, not because its ELBO had converged (--goal elbo goes on)";
+            let note =
+                "the run stopped because the answer holds, not because its ELBO had converged (--goal elbo goes on)";
             diagnostics.verdict.notes.push(note.into());
         }
         Ok(Measured { diagnostics, weighted, chains, chain_evals })

@@ -50,7 +50,8 @@ pub(crate) fn laplace_and_newton(
     }
     let Some(curvature) = curvature_at(evaluator, summit, sd, kind, tuning)? else { return Ok((None, None)) };
     let at_summit = kind.with_curvature(&curvature, sd, &bounded).ok();
-    let wide = |precision: f64| if precision.is_nan() { 1.0 } else { precision.abs().clamp(LEAST_PRECISION, MAX_PRECISION) };
+    let wide =
+        |precision: f64| if precision.is_nan() { 1.0 } else { precision.abs().clamp(LEAST_PRECISION, MAX_PRECISION) };
     let newton = kind.with_curvature(&curvature, sd, &wide).ok().map(|precision| {
         let mut mean = summit.grad.clone();
         precision.solve(&mut mean);

@@ -33,8 +33,14 @@ impl AutomaticStrategy {
         let spent = Spent { evals, dropped: 0 };
         let mut whole = of_target(&target, &scratch, Limits { spent, ..Limits::default() });
         let has_time = &|_| true;
-        let mut tools =
-            Tools { target: &target, evaluator: &mut *whole, scratch: &scratch, iteration, go_on: &mut always, has_time };
+        let mut tools = Tools {
+            target: &target,
+            evaluator: &mut *whole,
+            scratch: &scratch,
+            iteration,
+            go_on: &mut always,
+            has_time,
+        };
         self.plan(iteration, &mut tools).unwrap();
         self
     }
