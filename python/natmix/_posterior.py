@@ -117,12 +117,12 @@ class Posterior:
 
     @property
     def converged(self) -> bool:
-        """Whether the ELBO had converged."""
+        """Whether the fit came to its own end: the ELBO had converged, or the answer was seen to hold."""
         return self._report["stop"]["converged"]
 
     @property
     def stop_reason(self) -> str:
-        """Why the fit ended: ``converged``, ``max-evals``, ``max-seconds``, ``cancelled``, ..."""
+        """Why the fit ended: ``converged``, ``answer-holds``, ``max-evals``, ``max-seconds``, ``cancelled``, ..."""
         return self._report["stop"]["reason"]
 
     @property

@@ -106,8 +106,7 @@ pub struct BenchArgs {
     /// in turn at half and at twice its value
     #[arg(long, value_name = "NAME=A,...|all")]
     pub vary: Vec<String>,
-    /// What the runs are for: elbo, the highest ELBO, or answer, which in more than 40 dimensions stops once a
-    /// single Gaussian has converged, often below the ELBO to reach
+    /// What the runs are for: elbo, the highest ELBO, or answer, draws that hold, which often stops below the ELBO to reach
     #[arg(long, value_name = "GOAL", default_value = "elbo", value_parser = natmix::config::parse::<Goal>)]
     pub goal: Goal,
     /// Number of threads; never changes a result [default: one per core]

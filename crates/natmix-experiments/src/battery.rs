@@ -27,6 +27,7 @@ pub use target::TargetHalf;
 
 use anyhow::{Context, Result, bail};
 use catalogue::targets;
+use natmix::config::Goal;
 use outcome::PreparedTarget;
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -51,6 +52,8 @@ pub struct BatteryOptions {
     pub threads: usize,
     /// Most evaluations of a fit; the default budget if `None`.
     pub max_evals: Option<u64>,
+    /// What the fits are for; the default if `None`.
+    pub goal: Option<Goal>,
 }
 
 /// Receives a line of text after each fit, from any thread.
@@ -67,7 +70,7 @@ fn run_with(options: &BatteryOptions, truth_draws: usize, tell: TellLine<'_>) ->
     let (count, done) = (targets * seeds.len(), AtomicUsize::new(0));
     // Seed by seed, so that a look at the lines so far shows all families.
     let fits = in_parallel(count, options.threads, |i| {
-        let fit = prepared[i % targets].fit(seeds[i / targets], options.max_evals);
+        let fit = prepared[i % targets].fit(seeds[i / targets], options);
         tell(&format!("{} of {count}: {}", done.fetch_add(1, Ordering::Relaxed) + 1, fit.line()));
         fit
     });

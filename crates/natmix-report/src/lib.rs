@@ -237,7 +237,7 @@ impl Evals {
 pub struct StopSummary {
     /// In one word.
     pub reason: String,
-    /// Whether the ELBO had converged.
+    /// Whether the run came to its own end: the ELBO had converged, or the answer was seen to hold.
     pub converged: bool,
 }
 

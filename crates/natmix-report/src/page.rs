@@ -223,7 +223,12 @@ fn key_figures(report: &Report) -> String {
         KeyFigure {
             name: "Stopped because",
             value: report.stop.reason.clone(),
-            below: if report.stop.converged { "the ELBO converged" } else { "the ELBO had not converged" }.into(),
+            below: match (&report.stop.reason[..], report.stop.converged) {
+                ("answer-holds", _) => "the answer holds; the ELBO may still rise",
+                (_, true) => "the ELBO converged",
+                _ => "the ELBO had not converged",
+            }
+            .into(),
         },
     ];
     let cards: String = all

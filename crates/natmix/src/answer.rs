@@ -4,6 +4,7 @@ pub mod accuracy;
 pub mod delivered;
 pub mod diagnose;
 pub mod level;
+pub(crate) mod look;
 mod probe;
 pub mod psis;
 pub mod tails;

@@ -81,7 +81,8 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
-    /// Draws that hold: in many dimensions it stops once a single Gaussian has converged, and leaves the rest to chains.
+    /// Draws that hold: it stops as soon as they are seen to, by looks at doubling numbers of evaluations. In many dimensions it
+    /// stops once a single Gaussian has converged, and leaves the rest to chains.
     #[default]
     Answer,
     /// The highest ELBO: it goes on until that has converged or the budget is spent.

@@ -38,6 +38,8 @@ pub(crate) enum Purpose {
     Chains = 13,
     /// Directions along which the curvature at a summit is measured.
     Sketch = 14,
+    /// Draws of a look at a mixture while the run goes on.
+    Look = 15,
 }
 
 /// One stream of random numbers.

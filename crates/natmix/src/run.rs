@@ -174,6 +174,7 @@ fn run_in_pool(
         Ended { strategy, counts, reason: StopReason::Given, observer_error: None }
     } else {
         let driver = Driver {
+            target,
             strategy,
             evaluator: &mut *evaluator,
             scratch: &scratch,

@@ -28,6 +28,8 @@ use std::fmt::Debug;
 
 /// What the driver lends to a strategy for one iteration.
 pub(crate) struct Tools<'a> {
+    /// The target, for what it knows of its parameters.
+    pub target: &'a dyn Target,
     /// Evaluates points, and counts them.
     pub evaluator: &'a mut dyn Evaluator,
     /// Buffers for the threads of the run.
@@ -36,6 +38,8 @@ pub(crate) struct Tools<'a> {
     pub iteration: u64,
     /// Whether to continue: for strategies that do much work before their first iteration, to be asked at intervals.
     pub go_on: &'a mut dyn FnMut(&dyn Evaluator) -> bool,
+    /// Whether there is time for so many evaluations.
+    pub has_time: &'a dyn Fn(u64) -> bool,
 }
 
 /// What one call of [`Strategy::iterate`] has done.

@@ -1,6 +1,7 @@
 //! The arguments of `natmix experiments`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use natmix::config::Goal;
 
 /// The experiments.
 #[derive(Debug, Subcommand)]
@@ -57,6 +58,9 @@ pub struct BatteryArgs {
     /// Most evaluations of a fit [default: that of a fit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_evals: Option<u64>,
+    /// What the fits are for: answer or elbo [default: that of a fit]
+    #[arg(long, value_name = "GOAL", value_parser = natmix::config::parse::<Goal>)]
+    pub goal: Option<Goal>,
     /// Fits at a time, each on one thread; never changes a result [default: one per core]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub threads: usize,

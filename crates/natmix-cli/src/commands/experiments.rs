@@ -28,6 +28,7 @@ fn run_battery(args: &BatteryArgs) -> Result<ExitCode> {
         seeds: args.seeds.0.clone(),
         threads: args.threads,
         max_evals: args.max_evals,
+        goal: args.goal,
     };
     if args.basins {
         output::print(&battery::basins(&options).map_err(with_option_name_of_experiment)?)?;

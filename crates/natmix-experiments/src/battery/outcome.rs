@@ -1,5 +1,6 @@
 //! One fit of a target: refused, or delivered with a verdict and judged.
 
+use super::BatteryOptions;
 use super::judge::{FigureError, judge};
 use super::modes::MissedMode;
 use super::sample::WeightedSample;
@@ -91,12 +92,12 @@ impl PreparedTarget {
         Ok(Self { target, subject, truth, basins })
     }
 
-    /// One fit on one thread, with default settings unless a budget is given.
-    pub fn fit(&self, seed: u64, max_evals: Option<u64>) -> FitOutcome {
+    /// One fit on one thread, with default settings unless the options give others.
+    pub fn fit(&self, seed: u64, options: &BatteryOptions) -> FitOutcome {
         let Subject { problem, settings, .. } = &self.subject;
         let mut settings = settings.clone();
         (settings.engine.seed, settings.engine.threads) = (Some(seed), Some(1));
-        settings.engine.max_evals = max_evals;
+        (settings.engine.max_evals, settings.engine.goal) = (options.max_evals, options.goal);
         let clock = Instant::now();
         let mut watch = Unwatched;
         let cancel = Default::default();

@@ -43,6 +43,8 @@ const MOST_ROUNDS: u64 = 3;
 const FEWEST: usize = 1_000;
 /// Draws from which on chains look around as usual.
 const THOROUGH: usize = 2_500;
+/// Relative variance of the weights up to which they are the same.
+const EXACT: f64 = 1e-5;
 /// k-hat beyond which more draws do not help.
 const HOPELESS: f64 = 0.85;
 /// Mass of a tail.
@@ -110,7 +112,8 @@ pub struct WeightedDraws {
 pub fn diagnose(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<Diagnostics, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
     let mut evaluator = evaluate::of_target(target, &scratch, Limits::default());
-    let plan = Plan { first: draws, fewest: draws, draws, most: draws, chains_follow: false, seed };
+    let plan =
+        Plan { first: draws, fewest: draws, draws, most: draws, chains_follow: false, seen_to_hold: false, seed };
     let (found, _) = diagnose_with(target, &mut *evaluator, q, plan, (&scratch, &mut TimeLeft::default()))?;
     Ok(found.judge(&target.parameter_names()))
 }
@@ -128,6 +131,8 @@ pub(crate) struct Plan {
     /// Whether chains take over where neither the mixture nor weighted draws hold: they are a better use of evaluations than
     /// draws whose weights are hardly usable.
     pub chains_follow: bool,
+    /// Whether the run ended because the answer was seen to hold, in many dimensions.
+    pub seen_to_hold: bool,
     pub seed: u64,
 }
 
@@ -139,7 +144,7 @@ impl Plan {
         let most = (MOST_TIMES * draws).min(affordable).max(draws);
         let fewest = draws.min(draws_of(evals).max(FEWEST));
         let first = if chains_follow { fewest.min(FEWEST) } else { fewest };
-        Self { first, fewest, draws, most, chains_follow, seed }
+        Self { first, fewest, draws, most, chains_follow, seen_to_hold: false, seed }
     }
 
     /// With as many draws as there is time for.
@@ -153,7 +158,10 @@ impl Plan {
         let (have, most) = (drawn.log_ratios.len() as f64, self.most as f64);
         let k_hat = drawn.psis.k_hat;
         let hopeless = !k_hat.is_finite() || k_hat > HOPELESS;
-        if measured.level == Level::Mixture && have >= self.fewest as f64 || self.chains_follow && hopeless {
+        // Where all weights are the same once more, further draws would tell nothing new.
+        let exact = self.seen_to_hold && measured.weights_variance <= EXACT;
+        let enough = have >= self.fewest as f64 || exact;
+        if measured.level == Level::Mixture && enough || self.chains_follow && hopeless {
             return None;
         }
         if have < self.draws as f64 {
@@ -273,10 +281,10 @@ fn evidence_inflation(k_hat: f64) -> f64 {
 }
 
 /// Diagnostics without a verdict yet.
-struct Measured {
+pub(super) struct Measured {
     diagnostics: Diagnostics,
-    weights_variance: f64,
-    needed: f64,
+    pub weights_variance: f64,
+    pub needed: f64,
 }
 
 impl std::ops::Deref for Measured {
@@ -287,7 +295,7 @@ impl std::ops::Deref for Measured {
     }
 }
 
-fn measure(target: &dyn Target, drawn: &WeightedDraws, more: bool) -> Measured {
+pub(super) fn measure(target: &dyn Target, drawn: &WeightedDraws, more: bool) -> Measured {
     let WeightedDraws { log_ratios, psis, .. } = drawn;
     let draws = log_ratios.len();
     let finite: Vec<f64> = log_ratios.iter().copied().filter(|b| b.is_finite()).collect();
@@ -354,7 +362,7 @@ pub fn weigh_draws(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) ->
     weigh(&mut *evaluator, q, (draws, seed), Purpose::Sample, 0, &scratch)
 }
 
-fn weigh(
+pub(super) fn weigh(
     evaluator: &mut dyn Evaluator,
     q: &Mixture,
     (draws, seed): (usize, u64),

@@ -110,9 +110,9 @@ crate::overlay! {
         /// Rows in a minibatch [default: all rows; for networks 128, less for small data]
         #[cfg_attr(feature = "clap", arg(long, alias = "batch", value_name = "N"))]
         pub minibatch: usize,
-        /// What an automatic run is for: answer, draws that hold (in more than 40 dimensions it stops once a single
-        /// Gaussian has converged, and leaves the rest to chains), or elbo, the highest ELBO (it goes on until that has
-        /// converged or the budget is spent) [default: answer]
+        /// What an automatic run is for: answer, draws that hold (it stops as soon as they do; in more than 40 dimensions,
+        /// for regressions 20, once a single Gaussian has converged, leaving the rest to chains), or elbo, the highest
+        /// ELBO (it goes on until that has converged or the budget is spent) [default: answer]
         #[cfg_attr(feature = "clap", arg(long, value_name = "GOAL", value_parser = parse::<Goal>, help_heading = "Run"))]
         pub goal: Goal,
         /// When Hamiltonian chains finish a fit: auto, where neither the mixture nor its weighted draws hold; never; always.

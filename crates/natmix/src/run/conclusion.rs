@@ -82,12 +82,13 @@ pub(crate) fn conclude(
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
     let Ended { strategy, counts, mut reason, observer_error } = ended;
-    let converged = reason == StopReason::Converged;
+    let answer_holds = reason == StopReason::AnswerHolds;
+    let converged = answer_holds || reason == StopReason::Converged;
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
     let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
     let mut chain_evals = 0;
     if config.diagnostic_draws > 0 {
-        let run = FinishedRun { target, config: &config, mixture: &mixture, converged, start_sd };
+        let run = FinishedRun { target, config: &config, mixture: &mixture, converged, answer_holds, start_sd };
         let (before, cancelled) = (counts.seconds, reason == StopReason::Cancelled);
         let mut stopped = false;
         let mut watch = |progress: &ChainProgress, evaluator: &dyn Evaluator| {
@@ -145,6 +146,8 @@ struct FinishedRun<'a> {
     config: &'a Config,
     mixture: &'a Mixture,
     converged: bool,
+    /// Whether the run ended because the answer was seen to hold.
+    answer_holds: bool,
     /// Standard deviation of the start, in each coordinate.
     start_sd: &'a [f64],
 }
@@ -165,11 +168,12 @@ impl FinishedRun<'_> {
         evals: u64,
         watch: Option<&mut Watch<'_>>,
     ) -> Result<Measured, Error> {
-        let Self { target, config, mixture, converged, start_sd } = *self;
+        let Self { target, config, mixture, converged, start_sd, .. } = *self;
         let budget = kind_of(config).budget();
         let possible = config.finish != Finish::Never && target.has_gradient() && watch.is_some();
         let chains_follow = possible && (config.finish == Finish::Always || self.heavy_modes() < 2);
-        let plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
+        let mut plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
+        plan.seen_to_hold = self.answer_holds && mixture.dim() > FEW_DIMENSIONS;
         let (mut unjudged, mut weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
         let holds = converged && unjudged.diagnostics.level.holds();
         let facts = FitFacts { has_gradient: target.has_gradient(), holds, start_sd };
@@ -199,6 +203,11 @@ impl FinishedRun<'_> {
         }
         diagnostics.verdict.reasons.splice(0..0, faults);
         diagnostics.verdict.trusted = diagnostics.verdict.reasons.is_empty();
+        if self.answer_holds && diagnostics.verdict.trusted {
+            let note =
+                "the run stopped because the answer holds, not because its ELBO had converged (--goal elbo goes on)";
+            diagnostics.verdict.notes.push(note.into());
+        }
         Ok(Measured { diagnostics, weighted, chains, chain_evals })
     }
 

@@ -8,12 +8,14 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::evaluate::Evaluator;
 use crate::strategy::{Progress, Strategy, Tools};
+use crate::target::Target;
 use crate::workspace::ScratchPool;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
 /// A run in progress.
 pub(crate) struct Driver<'a, 'o> {
+    pub target: &'a dyn Target,
     pub strategy: Box<dyn Strategy>,
     pub evaluator: &'a mut dyn Evaluator,
     pub scratch: &'a ScratchPool,
@@ -45,7 +47,7 @@ impl Driver<'_, '_> {
                 break (reason, None);
             }
             let (began, evals) = (self.counts.seconds, self.counts.spent.evals);
-            let progress = self.iterate(&seconds, time)?;
+            let progress = self.iterate(&seconds, time, pace)?;
             self.counts.spent = self.evaluator.spent();
             self.counts.seconds = seconds();
             let Progress::Iterated { elbo, se } = progress else { continue };
@@ -80,7 +82,12 @@ impl Driver<'_, '_> {
         strategy.finished().or_else(limits)
     }
 
-    fn iterate(&mut self, seconds: &dyn Fn() -> f64, time: Option<IterationTime>) -> Result<Progress, Error> {
+    fn iterate(
+        &mut self,
+        seconds: &dyn Fn() -> f64,
+        time: Option<IterationTime>,
+        pace: f64,
+    ) -> Result<Progress, Error> {
         let observers = &mut *self.observers;
         let mut go_on = |evaluator: &dyn Evaluator| {
             let searching = Searching { evals: evaluator.spent().evals, seconds: seconds() };
@@ -88,7 +95,15 @@ impl Driver<'_, '_> {
             flow.is_continue() && time.is_none_or(|time| !time.is_over(searching.seconds, searching.evals))
         };
         let iteration = self.counts.iteration;
-        let mut tools = Tools { evaluator: &mut *self.evaluator, scratch: self.scratch, iteration, go_on: &mut go_on };
+        let has_time = |evals: u64| time.is_none_or(|time| !time.would_be_late(seconds(), pace * evals as f64));
+        let mut tools = Tools {
+            target: self.target,
+            evaluator: &mut *self.evaluator,
+            scratch: self.scratch,
+            iteration,
+            go_on: &mut go_on,
+            has_time: &has_time,
+        };
         self.strategy.iterate(&mut tools)
     }
 

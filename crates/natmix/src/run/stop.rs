@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum StopReason {
     /// The ELBO's drift fell below the tolerance.
     Converged,
+    /// The draws of the mixture were seen to hold, with weights if need be; see [`crate::config::Goal::Answer`].
+    AnswerHolds,
     /// The iterations are used up.
     MaxIterations,
     /// The evaluations are used up.
@@ -29,6 +31,7 @@ impl StopReason {
     pub fn name(self) -> &'static str {
         match self {
             StopReason::Converged => "converged",
+            StopReason::AnswerHolds => "answer-holds",
             StopReason::MaxIterations => "max-iterations",
             StopReason::MaxEvals => "max-evals",
             StopReason::MaxSeconds => "max-seconds",
@@ -45,6 +48,6 @@ impl StopReason {
 pub struct Stop {
     /// The reason.
     pub reason: StopReason,
-    /// Whether the ELBO had converged.
+    /// Whether the run came to its own end: the ELBO had converged, or the answer was seen to hold.
     pub converged: bool,
 }

@@ -19,6 +19,7 @@ mod ascent;
 pub(crate) mod evaluate;
 mod grow;
 mod laplace;
+mod looks;
 mod missed;
 mod moments;
 mod search;
@@ -182,6 +183,7 @@ impl AutomaticStrategy {
 
     /// Searches for modes and makes a mixture of them.
     fn search(&mut self, tools: &mut Tools<'_>) -> Result<(), Error> {
+        let newton = self.is_for_answer();
         let (config, tuning) = (&self.config, &self.settings.tuning);
         let (centre, sd) = spread_out(config, tools.evaluator.dim())?;
         let budget = budget(config);
@@ -211,8 +213,8 @@ impl AutomaticStrategy {
         let mut components: Vec<Gaussian> = modes.iter().map(|mode| mode.gaussian.clone()).collect();
         let mut masses: Vec<f64> = modes.iter().map(|mode| (mode.log_mass() - heaviest).exp()).collect();
         if let (Some(best), true) = (best_place, components.len() < 2) {
-            let about = (&sd[..], config.covariance, config.seed);
-            if let Some(best) = along::best_gaussian(&mut evaluator, best, &components, about, tuning)? {
+            let (about, with) = ((&sd[..], config.covariance, config.seed), (&**tuning, newton));
+            if let Some(best) = along::best_gaussian(&mut evaluator, best, &components, about, with)? {
                 (components, masses) = (vec![best], vec![1.0]);
             }
         } else if !(summary.log_concave || search.is_gaussian(tuning)) || components.is_empty() {
@@ -378,7 +380,11 @@ impl Strategy for AutomaticStrategy {
     }
 
     fn reason_when_spent(&self) -> StopReason {
-        if self.state.phase.converged { StopReason::Converged } else { StopReason::MaxEvals }
+        match &self.state.phase {
+            phase if phase.answer_holds => StopReason::AnswerHolds,
+            phase if phase.converged => StopReason::Converged,
+            _ => StopReason::MaxEvals,
+        }
     }
 
     fn outcome(&self) -> Outcome {

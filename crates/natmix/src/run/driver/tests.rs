@@ -100,6 +100,7 @@ fn run(
     let mut evaluator = of_target(&target, &scratch, Limits { spent: counts.spent, max_evals });
     let mut observers: [&mut dyn Observer; 1] = [watch];
     let driver = Driver {
+        target: &target,
         strategy: Scripted::boxed(done, last),
         evaluator: &mut *evaluator,
         scratch: &scratch,

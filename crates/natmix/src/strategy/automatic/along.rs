@@ -5,7 +5,7 @@
 
 use super::ascent::{PathPoint, Summit};
 use super::evaluate::LimitedEvaluator;
-use super::laplace::laplace;
+use super::laplace::{laplace, laplace_and_newton};
 use super::tuning::Tuning;
 use crate::error::Error;
 use crate::family::{CovarianceKind, Full, Gaussian, Mixture};
@@ -54,20 +54,25 @@ pub(crate) fn best_place(
 }
 
 /// The Gaussian to start with: the one with the best ELBO among `modes`, the Gaussian at the best place, and that with the
-/// measured curvature there.
+/// measured curvature there; with `newton`, also the one to which a Newton step with that curvature leads.
 pub(crate) fn best_gaussian(
     evaluator: &mut LimitedEvaluator<'_>,
     best: BestPlace,
     modes: &[Gaussian],
     (sd, kind, seed): (&[f64], CovarianceKind, u64),
-    tuning: &Tuning,
+    (tuning, newton): (&Tuning, bool),
 ) -> Result<Option<Gaussian>, Error> {
     let BestPlace { gaussian, point, .. } = best;
     let variance = gaussian.precision().variances();
     let PathPoint { z, log_p, grad, .. } = point;
     let place = Summit { z, log_p, grad, variance, path: Vec::new(), finished: true, joins: None };
     let mut choices = modes.to_vec();
-    if let Some(curved) = laplace(evaluator, &place, sd, kind, tuning)? {
+    let (curved, ahead) = match newton {
+        true => laplace_and_newton(evaluator, &place, sd, kind, tuning)?,
+        false => (laplace(evaluator, &place, sd, kind, tuning)?, None),
+    };
+    choices.extend(ahead);
+    if let Some(curved) = curved {
         choices.push(Gaussian::new(gaussian.mean().to_vec(), curved.precision().clone()));
         choices.push(curved);
     }

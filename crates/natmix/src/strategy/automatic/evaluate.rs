@@ -114,7 +114,9 @@ pub(super) fn with_evaluator<R>(
     let (scratch, mut always) = (ScratchPool::new(1), |_: &dyn Evaluator| true);
     let (mut whole, mut batch) =
         (crate::evaluate::of_target(target, &scratch, crate::evaluate::Limits::default()), Batch::default());
-    let mut tools = Tools { evaluator: &mut *whole, scratch: &scratch, iteration: 0, go_on: &mut always };
+    let has_time = &|_| true;
+    let mut tools =
+        Tools { target, evaluator: &mut *whole, scratch: &scratch, iteration: 0, go_on: &mut always, has_time };
     let limits = LimitedEvaluator::new(&mut tools, &mut batch);
     task(&mut LimitedEvaluator { limit: most_evals, most_evals, ..limits })
 }

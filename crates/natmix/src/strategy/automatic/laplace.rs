@@ -16,6 +16,8 @@ const DIFFERENCE_STEP: f64 = 1e-4;
 const MAX_PRECISION: f64 = 1e14;
 /// Smallest precision, in units of the start's: a component should not be much wider than the start.
 const MIN_PRECISION: f64 = 1e-2;
+/// The same where the ELBO will tell whether it is too wide.
+const LEAST_PRECISION: f64 = 1e-12;
 
 /// Laplace's approximation at a summit; `None` if no gradient near it can be evaluated. Directions along which `log p` is
 /// convex get the absolute value of their curvature, and none is much wider than the start.
@@ -26,11 +28,54 @@ pub(crate) fn laplace(
     kind: CovarianceKind,
     tuning: &Tuning,
 ) -> Result<Option<Gaussian>, Error> {
-    let d = sd.len();
-    if kind == CovarianceKind::LowRank && d > tuning.laplace_max_diagonal {
+    if is_sketched(kind, sd.len(), tuning) {
         return sketch::sketch(evaluator, summit, sd, tuning);
     }
-    let known = if kind.curvature_shape() == CurvatureShape::Diag && d > tuning.laplace_max_diagonal {
+    let Some(curvature) = curvature_at(evaluator, summit, sd, kind, tuning)? else { return Ok(None) };
+    let prec = kind.with_curvature(&curvature, sd, &bounded);
+    Ok(prec.ok().map(|prec| Gaussian::new(summit.z.clone(), prec)))
+}
+
+/// Laplace's approximation, and the Gaussian to which a Newton step with the same curvature leads, as wide as that says: for a
+/// Gaussian the exact one, wherever the climb was given up.
+pub(crate) fn laplace_and_newton(
+    evaluator: &mut LimitedEvaluator<'_>,
+    summit: &Summit,
+    sd: &[f64],
+    kind: CovarianceKind,
+    tuning: &Tuning,
+) -> Result<(Option<Gaussian>, Option<Gaussian>), Error> {
+    if is_sketched(kind, sd.len(), tuning) {
+        return Ok((sketch::sketch(evaluator, summit, sd, tuning)?, None));
+    }
+    let Some(curvature) = curvature_at(evaluator, summit, sd, kind, tuning)? else { return Ok((None, None)) };
+    let at_summit = kind.with_curvature(&curvature, sd, &bounded).ok();
+    let wide =
+        |precision: f64| if precision.is_nan() { 1.0 } else { precision.abs().clamp(LEAST_PRECISION, MAX_PRECISION) };
+    let newton = kind.with_curvature(&curvature, sd, &wide).ok().map(|precision| {
+        let mut mean = summit.grad.clone();
+        precision.solve(&mut mean);
+        mean.iter_mut().zip(&summit.z).for_each(|(m, z)| *m += z);
+        Gaussian::new(mean, precision)
+    });
+    Ok((at_summit.map(|precision| Gaussian::new(summit.z.clone(), precision)), newton))
+}
+
+/// Whether the curvature is sought by a regression instead of by differences.
+fn is_sketched(kind: CovarianceKind, d: usize, tuning: &Tuning) -> bool {
+    kind == CovarianceKind::LowRank && d > tuning.laplace_max_diagonal
+}
+
+/// Minus the Hessian at a summit, in units of the start's standard deviations, by the best means that there are.
+fn curvature_at(
+    evaluator: &mut LimitedEvaluator<'_>,
+    summit: &Summit,
+    sd: &[f64],
+    kind: CovarianceKind,
+    tuning: &Tuning,
+) -> Result<Option<Vec<f64>>, Error> {
+    let d = sd.len();
+    Ok(if kind.curvature_shape() == CurvatureShape::Diag && d > tuning.laplace_max_diagonal {
         Some(summit.variance.iter().zip(sd).map(|(v, sd)| sd * sd / v).collect())
     } else if evaluator.can_afford(d) && evaluator.goes_on() {
         let differences = difference_curvature(evaluator, summit, sd)?;
@@ -38,10 +83,7 @@ pub(crate) fn laplace(
         if differences.is_none() && !evaluator.goes_on() { Some(climb_curvature(summit, sd)) } else { differences }
     } else {
         Some(climb_curvature(summit, sd))
-    };
-    let Some(curvature) = known else { return Ok(None) };
-    let prec = kind.with_curvature(&curvature, sd, &bounded);
-    Ok(prec.ok().map(|prec| Gaussian::new(summit.z.clone(), prec)))
+    })
 }
 
 fn bounded(precision: f64) -> f64 {

@@ -2,7 +2,6 @@
 
 use super::evaluate::LimitedEvaluator;
 use super::{AutomaticStrategy, budget, fixed_components, grow, most_components};
-use crate::config::{Finish, Goal};
 use crate::error::Error;
 use crate::run::history::History;
 use crate::strategy::Tools;
@@ -11,14 +10,18 @@ use crate::strategy::start::spread_out;
 impl AutomaticStrategy {
     /// Adds or splits components, or begins to settle, if it is time after `iteration` iterations.
     pub fn plan(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<(), Error> {
+        if self.state.phase.settling_left.is_some() {
+            return Ok(());
+        }
+        let for_answer = self.is_for_answer() && fixed_components(&self.settings) == 0;
+        if for_answer && self.look(iteration, tools)? {
+            return Ok(());
+        }
         let (tolerance, budget) = (self.config.tolerance, budget(&self.config));
         let (fixed, tuning) = (fixed_components(&self.settings), &self.settings.tuning);
         let most = most_components(&self.config, &self.settings);
         let (evals, count) = (tools.evaluator.spent().evals, self.state.mixture.len());
         let (history, phase) = (&self.state.record.history, &self.state.phase);
-        if phase.settling_left.is_some() {
-            return Ok(());
-        }
         let next: u64 = phase.draws.iter().map(|&n| n as u64).sum();
         let age = iteration.saturating_sub(phase.stage_start);
         // More points for the last iterations, but not more than a share of the budget.
@@ -35,13 +38,15 @@ impl AutomaticStrategy {
         // Which components to delete for a fixed number must be seen from weights that have converged.
         let cut = fixed > 0 && self.weight_beyond(fixed) > tuning.growth_min_misfit * tolerance;
         let enough = age >= tuning.stage_first_min && history.stopped_rising(tolerance) && !cut;
-        let large = fixed == 0 && self.state.mixture.dim() >= tuning.one_gaussian_dim;
+        let large = fixed == 0 && self.ends_with_one_gaussian(tools);
         // Noise must not pass for convergence where another stage does not follow.
         let quiet = !large || history.recent().is_some_and(|(_, se)| se <= tuning.one_gaussian_noise);
         let over = first && (age >= tuning.stage_first_max && !large || enough && quiet);
-        if large && (converged || over) && self.is_finished_by_chains() {
-            // Chains are cheaper than components in so many dimensions; what they need is a metric.
-            self.settle(1, true);
+        if large && (converged || over) && for_answer {
+            // Chains are cheaper than components here; what they need is a metric.
+            // In few dimensions points are cheap, and a Gaussian without their noise may hold by itself.
+            let few = self.state.mixture.dim() < self.settings.tuning.one_gaussian_dim;
+            self.settle(if few { settling_factor } else { 1 }, true);
             return Ok(());
         }
         let spent = budget.is_some_and(|most| evals + settling_evals * settling_factor as u64 > most);
@@ -76,11 +81,6 @@ impl AutomaticStrategy {
         Ok(())
     }
 
-    /// Whether chains take over where the mixture does not hold.
-    fn is_finished_by_chains(&self) -> bool {
-        self.config.goal == Goal::Answer && self.config.finish != Finish::Never && self.config.diagnostic_draws > 0
-    }
-
     /// The weight of all components but the `most` heaviest.
     fn weight_beyond(&self, most: usize) -> f64 {
         if self.state.mixture.len() <= most {
@@ -99,7 +99,7 @@ impl AutomaticStrategy {
         }
     }
 
-    fn settle(&mut self, settling_factor: usize, converged: bool) {
+    pub(super) fn settle(&mut self, settling_factor: usize, converged: bool) {
         let iterations = self.settings.tuning.settle_iterations;
         let phase = &mut self.state.phase;
         (phase.settling_left, phase.settling_factor, phase.converged) = (Some(iterations), settling_factor, converged);
@@ -107,7 +107,7 @@ impl AutomaticStrategy {
     }
 
     /// Half the variance of the residual: for small misfits, the ELBO that is still to be gained.
-    fn misfit(&self) -> f64 {
+    pub(super) fn misfit(&self) -> f64 {
         let (weights, most) = (grow::lasting_weights(&self.state), self.settings.tuning.growth_max_variance);
         weights.iter().zip(&self.state.phase.residual_variance).map(|(w, variance)| 0.5 * w * variance.min(most)).sum()
     }
@@ -161,7 +161,7 @@ impl AutomaticStrategy {
     }
 
     /// Adds components where the mixture misses mass; returns whether there is any.
-    fn add_missed(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<bool, Error> {
+    pub(super) fn add_missed(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<bool, Error> {
         let Some((elbo, _)) = self.state.record.history.recent() else { return Ok(false) };
         let elbo = elbo.max(grow::reachable_elbo(&self.state));
         let (_, sd) = spread_out(&self.config, self.state.mixture.dim())?;

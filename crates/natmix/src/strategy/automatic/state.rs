@@ -44,6 +44,10 @@ pub(crate) struct AutomaticPhase {
     pub settling_factor: usize,
     /// Whether the run had converged when the settling began.
     pub converged: bool,
+    /// Whether it settles because the answer was seen to hold.
+    pub answer_holds: bool,
+    /// Evaluations from which on the next look may be taken.
+    pub next_look: u64,
     pub next_id: u64,
     /// Points that each component draws next.
     pub draws: Vec<usize>,
@@ -73,6 +77,8 @@ impl AutomaticState {
                 settling_left: None,
                 settling_factor: 1,
                 converged: false,
+                answer_holds: false,
+                next_look: 0,
                 next_id: count as u64,
                 draws: vec![draws; count],
                 residual_variance: vec![f64::NAN; count],
@@ -97,6 +103,10 @@ struct AutomaticDocument {
     settling_left: Option<u64>,
     settling_factor: usize,
     converged: bool,
+    #[serde(default)]
+    answer_holds: bool,
+    #[serde(default)]
+    next_look: u64,
     next_id: u64,
     draws: Vec<usize>,
     missed_rounds: u64,
@@ -134,6 +144,8 @@ pub(super) fn save(state: &AutomaticState, tensors: &mut Tensors) -> Result<Valu
         settling_left: phase.settling_left,
         settling_factor: phase.settling_factor,
         converged: phase.converged,
+        answer_holds: phase.answer_holds,
+        next_look: phase.next_look,
         next_id: phase.next_id,
         draws: phase.draws.clone(),
         missed_rounds: phase.missed_rounds,
@@ -189,6 +201,8 @@ pub(super) fn load(document: &Value, mut tensors: Tensors) -> Result<AutomaticSt
         settling_left: document.settling_left,
         settling_factor: document.settling_factor.clamp(1, 1000),
         converged: document.converged,
+        answer_holds: document.answer_holds,
+        next_look: document.next_look,
         next_id: document.next_id,
         draws: document.draws,
         residual_variance: take(tensors, "residual_variance", |x| x.is_nan() || x >= 0.0)?,

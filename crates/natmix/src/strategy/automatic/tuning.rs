@@ -60,6 +60,8 @@ tuning! {
     /// converged: many components would share too few points. From there the share of the search falls with the square of the
     /// dimension, since chains need what is left.
     one_gaussian_dim: usize = 41,
+    /// The same for densities that are known to be log-concave, of a run that is for an answer: chains have no modes to miss.
+    one_gaussian_log_concave_dim: usize = 21,
     /// Error of the ELBO, in nats, below which such a Gaussian can be seen to have converged.
     one_gaussian_noise: f64 = 1.0,
     /// How far the ELBO of such a Gaussian must fall below the best before the run returns to that one: in nats, and in
@@ -170,6 +172,11 @@ tuning! {
     missed_max_weight: f64 = 0.5,
     /// Most times that components are added at missed points: each costs a stage.
     missed_max_rounds: u64 = 4,
+
+    /// Variance of the residual, in squared nats, at which one Gaussian is the density itself as far as can be seen.
+    look_exact_variance: f64 = 1e-6,
+    /// Misfit, in nats, up to which a look can succeed where the density is log-concave.
+    look_max_misfit: f64 = 0.5,
 
     /// Iterations at the end in which the trust regions shrink, so that the last steps average over the noise.
     settle_iterations: u64 = 16,

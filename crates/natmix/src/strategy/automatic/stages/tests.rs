@@ -32,7 +32,15 @@ impl AutomaticStrategy {
         let (scratch, mut always) = (ScratchPool::new(1), |_: &dyn Evaluator| true);
         let spent = Spent { evals, dropped: 0 };
         let mut whole = of_target(&target, &scratch, Limits { spent, ..Limits::default() });
-        let mut tools = Tools { evaluator: &mut *whole, scratch: &scratch, iteration, go_on: &mut always };
+        let has_time = &|_| true;
+        let mut tools = Tools {
+            target: &target,
+            evaluator: &mut *whole,
+            scratch: &scratch,
+            iteration,
+            go_on: &mut always,
+            has_time,
+        };
         self.plan(iteration, &mut tools).unwrap();
         self
     }
