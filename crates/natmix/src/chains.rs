@@ -12,4 +12,6 @@ pub(crate) use metric::Metric;
 pub(crate) use walkers::Walkers;
 
 #[cfg(test)]
+mod exactness;
+#[cfg(test)]
 mod tests;
