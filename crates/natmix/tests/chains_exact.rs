@@ -39,13 +39,13 @@ fn moments_of_correlated_gaussians_are_right() {
         };
         let standard = |z: &[f64], i: usize| (z[i] - mean[i]) / sd[i];
         for i in 0..d {
-            // Resolution: a tenth of a standard deviation, a tenth of a variance.
-            assert_mean(&per_chain(&|z| standard(z, i)), 0.0, 0.1, &format!("d = {d}: mean {i}"));
-            assert_mean(&per_chain(&|z| standard(z, i).powi(2)), 1.0, 0.1, &format!("d = {d}: variance {i}"));
+            // Resolution: 0.15 standard deviations, a fifth of a variance.
+            assert_mean(&per_chain(&|z| standard(z, i)), 0.0, 0.15, &format!("d = {d}: mean {i}"));
+            assert_mean(&per_chain(&|z| standard(z, i).powi(2)), 1.0, 0.2, &format!("d = {d}: variance {i}"));
             let next = (i + 1) % d;
             let exact = 0.9_f64.powi(i.abs_diff(next) as i32);
             let product = per_chain(&|z| standard(z, i) * standard(z, next));
-            assert_mean(&product, exact, 0.1, &format!("d = {d}: covariance of {i} and {next}"));
+            assert_mean(&product, exact, 0.2, &format!("d = {d}: covariance of {i} and {next}"));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each part refuses something that the others do not see: R-hat, chains that have not forgotten where they started; the
 //! trend, a drift that all chains share; the errors, too few effective draws; divergences, a place that steps cannot enter.
 
-use super::statistics::{Traces, mean_and_variance, normal_scores, normal_tail};
+use super::statistics::{Ranked, Traces, mean_and_variance, normal_tail};
 use crate::answer::accuracy::{
     Accuracy, ErrorShare, HEAVY_KURTOSIS, MEAN_LIMIT, PROBABILITIES, PROBABILITY_LIMIT, QUANTILE_LIMIT, SD_LIMIT,
     multiple_for,
@@ -145,8 +145,8 @@ fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
     }
     let values = traces.values;
     let with = |values: &[f64]| Traces { values, ..traces }.effective();
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let ranked = Ranked::of(values);
+    let sorted = &ranked.sorted;
     let quantile = |p: f64| {
         let at = (p * sorted.len() as f64 - 0.5).clamp(0.0, (sorted.len() - 1) as f64);
         let low = at as usize;
@@ -155,8 +155,8 @@ fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
     let (mean, variance) = mean_and_variance(values.iter().copied());
     let sd = variance.sqrt();
     let median = quantile(0.5);
-    let scores = normal_scores(values);
-    let folded = normal_scores(&values.iter().map(|x| (x - median).abs()).collect::<Vec<_>>());
+    let scores = ranked.normal_scores();
+    let folded = ranked.distances(median).normal_scores();
     let r_hat = [&scores, &folded].map(|scores| Traces { values: scores, ..traces }.nested_r_hat());
     let r_hat = if r_hat.iter().any(|r| r.is_nan()) { f64::NAN } else { r_hat[0].max(r_hat[1]) };
 
