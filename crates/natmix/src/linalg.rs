@@ -4,6 +4,7 @@
 //! summation with the number of threads, and then its bits.
 
 mod number;
+mod registers;
 
 pub use number::Number;
 
@@ -120,6 +121,7 @@ fn triangular_product(
     b: Shaped<MatRef<'_, f64>>,
 ) {
     triangular::matmul(out.0, out.1, accum, a.0, a.1, b.0, b.1, alpha, Par::Seq);
+    registers::clear();
 }
 
 /// `out = x L` for lower-triangular `l` (d x d) and `x` (n x d).
@@ -205,6 +207,7 @@ pub fn solve_lower(l: &[f64], x: &mut [f64], d: usize, n: usize) {
         }
     } else {
         triangular_solve::solve_lower_triangular_in_place(mat(l, d, d), mat_mut(x, d, n), Par::Seq);
+        registers::clear();
     }
 }
 
@@ -220,6 +223,7 @@ pub fn solve_lower_transpose(l: &[f64], x: &mut [f64], d: usize, n: usize) {
         }
     } else {
         triangular_solve::solve_upper_triangular_in_place(mat(l, d, d).transpose(), mat_mut(x, d, n), Par::Seq);
+        registers::clear();
     }
 }
 
@@ -242,6 +246,7 @@ pub fn cholesky(a: &mut [f64], d: usize, memory: &mut Memory) -> Result<(), usiz
             stack,
             Default::default(),
         );
+        registers::clear();
         if let Err(cholesky::llt::factor::LltError::NonPositivePivot { index }) = factored {
             return Err(index);
         }
@@ -294,6 +299,7 @@ pub fn lower_from_stack(l: &mut [f64], a: &mut [f64], rows: usize, d: usize, mem
         let (mut coefficients, stack) = memory.stack(need).make_with::<f64>(block * d, |_| 0.0);
         let coefficients = MatMut::from_column_major_slice_mut(&mut coefficients, block, d);
         qr::no_pivoting::factor::qr_in_place(mat_mut(a, rows, d), coefficients, Par::Seq, stack, Default::default());
+        registers::clear();
     }
     let mut good = true;
     for i in 0..d {
@@ -354,15 +360,14 @@ pub fn symmetric_eigen(values: &mut [f64], vectors: &mut [f64], a: &[f64], d: us
     }
     let need = evd::self_adjoint_evd_scratch::<f64>(d, evd::ComputeEigenvectors::Yes, Par::Seq, Default::default());
     let stack = memory.stack(need);
-    evd::self_adjoint_evd(
+    let found = evd::self_adjoint_evd(
         mat(a, d, d),
         DiagMut::from_slice_mut(&mut values[..d]),
         Some(mat_mut(vectors, d, d)),
         Par::Seq,
         stack,
         Default::default(),
-    )
-    .is_ok()
-        && values[..d].iter().all(|x| x.is_finite())
-        && vectors[..d * d].iter().all(|x| x.is_finite())
+    );
+    registers::clear();
+    found.is_ok() && values[..d].iter().all(|x| x.is_finite()) && vectors[..d * d].iter().all(|x| x.is_finite())
 }

@@ -20,6 +20,7 @@ mod sealed {
             impl Multiply for $number {
                 fn multiply(out: MatMut<'_, Self>, add: Accum, a: MatRef<'_, Self>, b: MatRef<'_, Self>, alpha: Self) {
                     matmul(out, add, a, b, alpha, Par::Seq);
+                    super::super::registers::clear();
                 }
             }
         )*};
