@@ -1,6 +1,7 @@
 //! Hamiltonian chains: moves that leave a density as it is, for many chains at once.
 
 pub mod certificate;
+pub mod draws;
 pub(crate) mod metric;
 mod proposal;
 pub mod run;
@@ -13,5 +14,7 @@ pub(crate) mod walkers;
 pub(crate) use metric::Metric;
 pub(crate) use walkers::Walkers;
 
+#[cfg(test)]
+mod exactness;
 #[cfg(test)]
 mod tests;

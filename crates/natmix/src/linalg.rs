@@ -14,7 +14,6 @@ use faer::linalg::matmul::triangular::BlockStructure::{Rectangular, TriangularLo
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::{cholesky, evd, qr, triangular_solve};
 use faer::{Accum, MatMut, MatRef, Par};
-use registers::clear_upper_halves;
 
 /// Below this dimension plain loops beat calls into the library.
 const SMALL: usize = 24;
@@ -122,7 +121,7 @@ fn triangular_product(
     b: Shaped<MatRef<'_, f64>>,
 ) {
     triangular::matmul(out.0, out.1, accum, a.0, a.1, b.0, b.1, alpha, Par::Seq);
-    clear_upper_halves();
+    registers::clear();
 }
 
 /// `out = x L` for lower-triangular `l` (d x d) and `x` (n x d).
@@ -208,7 +207,7 @@ pub fn solve_lower(l: &[f64], x: &mut [f64], d: usize, n: usize) {
         }
     } else {
         triangular_solve::solve_lower_triangular_in_place(mat(l, d, d), mat_mut(x, d, n), Par::Seq);
-        clear_upper_halves();
+        registers::clear();
     }
 }
 
@@ -224,7 +223,7 @@ pub fn solve_lower_transpose(l: &[f64], x: &mut [f64], d: usize, n: usize) {
         }
     } else {
         triangular_solve::solve_upper_triangular_in_place(mat(l, d, d).transpose(), mat_mut(x, d, n), Par::Seq);
-        clear_upper_halves();
+        registers::clear();
     }
 }
 
@@ -247,7 +246,7 @@ pub fn cholesky(a: &mut [f64], d: usize, memory: &mut Memory) -> Result<(), usiz
             stack,
             Default::default(),
         );
-        clear_upper_halves();
+        registers::clear();
         if let Err(cholesky::llt::factor::LltError::NonPositivePivot { index }) = factored {
             return Err(index);
         }
@@ -300,7 +299,7 @@ pub fn lower_from_stack(l: &mut [f64], a: &mut [f64], rows: usize, d: usize, mem
         let (mut coefficients, stack) = memory.stack(need).make_with::<f64>(block * d, |_| 0.0);
         let coefficients = MatMut::from_column_major_slice_mut(&mut coefficients, block, d);
         qr::no_pivoting::factor::qr_in_place(mat_mut(a, rows, d), coefficients, Par::Seq, stack, Default::default());
-        clear_upper_halves();
+        registers::clear();
     }
     let mut good = true;
     for i in 0..d {
@@ -369,6 +368,6 @@ pub fn symmetric_eigen(values: &mut [f64], vectors: &mut [f64], a: &[f64], d: us
         stack,
         Default::default(),
     );
-    clear_upper_halves();
+    registers::clear();
     found.is_ok() && values[..d].iter().all(|x| x.is_finite()) && vectors[..d * d].iter().all(|x| x.is_finite())
 }

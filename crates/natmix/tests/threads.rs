@@ -98,3 +98,24 @@ fn low_rank_covariances_agree_too() {
     assert_eq!(one, run(2));
     assert_eq!(one, run(8));
 }
+
+/// In few dimensions and in so many that threads share the work on the chains, with a metric of either kind.
+#[test]
+fn chains_agree_too() {
+    for (d, start) in [(4, CovarianceKind::Full), (30, CovarianceKind::Full), (410, CovarianceKind::Diag)] {
+        let target = mixture(d, 1, 1.0, 2);
+        let sd = start.with_sd(&vec![1.5; d]).unwrap();
+        let start = Mixture::single(Gaussian::new(vec![0.3; d], sd));
+        let run = |threads| {
+            let config =
+                Config { threads, max_evals: Some(6_000), diagnostic_draws: 100, seed: 4, ..Config::default() };
+            let fitted = Fit::new(&target, config).start(start.clone()).finish().unwrap();
+            let chains = fitted.chains.unwrap();
+            assert!(!chains.draws.is_empty());
+            let bits = |values: &[f64]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            (bits(&chains.draws), bits(&chains.log_p), bits(&chains.energy), chains.certificate, fitted.chain_evals)
+        };
+        let one = run(1);
+        assert!(one == run(2) && one == run(8), "d = {d}");
+    }
+}

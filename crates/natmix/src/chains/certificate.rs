@@ -3,7 +3,7 @@
 //! Each part refuses something that the others do not see: R-hat, chains that have not forgotten where they started; the
 //! trend, a drift that all chains share; the errors, too few effective draws; divergences, a place that steps cannot enter.
 
-use super::statistics::{Traces, mean_and_variance, normal_scores, normal_tail};
+use super::statistics::{Ranked, Traces, mean_and_variance, normal_tail};
 use crate::answer::accuracy::{
     Accuracy, ErrorShare, HEAVY_KURTOSIS, MEAN_LIMIT, PROBABILITIES, PROBABILITY_LIMIT, QUANTILE_LIMIT, SD_LIMIT,
     multiple_for,
@@ -70,6 +70,14 @@ impl Certificate {
         self.parameters.iter().map(|one| one.risk).sum()
     }
 
+    /// The parameters with the largest risk, in descending order of it.
+    pub(super) fn riskiest(&self, most: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.parameters.len()).collect();
+        order.sort_by(|&a, &b| self.parameters[b].risk.total_cmp(&self.parameters[a].risk));
+        order.truncate(most);
+        order
+    }
+
     /// Whether nothing but effective draws is missing, and twice as many iterations are likely to be enough.
     pub fn is_on_its_way(&self) -> bool {
         let risk: f64 = self.parameters.iter().map(|one| one.risk_of_twice).sum();
@@ -92,14 +100,21 @@ pub fn judge_draws(draws: &[f64], parameters: usize, (chains, per_start): (usize
     (0..parameters).into_par_iter().map(judge_one).collect()
 }
 
+/// How much risk there may be, and by how many errors the halves of the iterations may differ.
+#[derive(Clone, Copy)]
+pub(crate) struct ChainLimits {
+    pub most_risk: f64,
+    pub multiple: f64,
+}
+
 /// Judges the values of all parameters: `column(j)` gives those of one.
 pub(crate) fn certify(
     names: &[String],
     shape: (usize, usize),
     column: &(dyn Fn(usize) -> Vec<f64> + Sync),
-    (diverged, most_risk): (f64, f64),
+    (diverged, limits): (f64, ChainLimits),
 ) -> Certificate {
-    let multiple = multiple_for(names.len());
+    let ChainLimits { most_risk, multiple } = limits;
     let (chains, per_start) = shape;
     let parameters: Vec<ChainAccuracy> = (0..names.len())
         .into_par_iter()
@@ -156,8 +171,8 @@ fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
     }
     let values = traces.values;
     let with = |values: &[f64]| Traces { values, ..traces }.effective();
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let ranked = Ranked::of(values);
+    let sorted = &ranked.sorted;
     let quantile = |p: f64| {
         let at = (p * sorted.len() as f64 - 0.5).clamp(0.0, (sorted.len() - 1) as f64);
         let low = at as usize;
@@ -166,8 +181,8 @@ fn judge(traces: Traces<'_>, multiple: f64) -> ChainAccuracy {
     let (mean, variance) = mean_and_variance(values.iter().copied());
     let sd = variance.sqrt();
     let median = quantile(0.5);
-    let scores = normal_scores(values);
-    let folded = normal_scores(&values.iter().map(|x| (x - median).abs()).collect::<Vec<_>>());
+    let scores = ranked.normal_scores();
+    let folded = ranked.distances(median).normal_scores();
     let r_hat = [&scores, &folded].map(|scores| Traces { values: scores, ..traces }.nested_r_hat());
     let r_hat = if r_hat.iter().any(|r| r.is_nan()) { f64::NAN } else { r_hat[0].max(r_hat[1]) };
 

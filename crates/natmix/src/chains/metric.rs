@@ -113,6 +113,14 @@ impl Metric {
         }
     }
 
+    /// Multiplications per chain and velocity, about.
+    pub fn work(&self, d: usize) -> usize {
+        match self {
+            Self::Diag(_) => d,
+            Self::Dense { .. } => d * d,
+        }
+    }
+
     /// Turns standard normals (one chain after another) into momenta.
     pub fn momenta(&self, normals: &mut [f64], d: usize) {
         match self {

@@ -5,11 +5,12 @@
 //! accepted trajectories. Then iterations are kept, in rounds, until the [certificate](super::certificate) holds twice in a
 //! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
-use super::certificate::{CONFIRMING_RISK, Certificate, MOST_DIVERGED, MOST_RISK, certify, judge_draws};
+use super::certificate::{CONFIRMING_RISK, Certificate, ChainLimits, MOST_DIVERGED, MOST_RISK, certify};
+pub use super::draws::ChainDraws;
 use super::scales::Scales;
 use super::walkers::{Group, Moves};
 use super::{Metric, Walkers};
-use crate::answer::delivered::{DeliveredChains, DeliveredDraws};
+use crate::answer::accuracy::multiple_for;
 use crate::error::Error;
 use crate::evaluate::Evaluator;
 use crate::family::Mixture;
@@ -52,76 +53,10 @@ const CLOSER: f64 = 0.3;
 const ROUND: u64 = 15;
 const FEWEST_ROUNDS: usize = 3;
 const MOST_ROUNDS: usize = 8;
+/// Parameters that are judged first.
+const RISKIEST: usize = 8;
 /// Iterations per independent one, about, while warming up.
 const CORRELATED: f64 = 3.0;
-/// What the chains have left.
-#[derive(Clone, Debug)]
-pub struct ChainDraws {
-    /// Points: iteration after iteration, all chains together.
-    pub draws: Vec<f64>,
-    /// Their log densities.
-    pub log_p: Vec<f64>,
-    /// The energies with which the trajectories that led to them started.
-    pub energy: Vec<f64>,
-    /// Which of these trajectories diverged.
-    pub diverged: Vec<bool>,
-    /// Number of chains; the first `per_start` of them have started at one point, the next at another, and so on.
-    pub chains: usize,
-    /// Chains that have started at one point.
-    pub per_start: usize,
-    /// Whether they may be relied on.
-    pub certificate: Certificate,
-    /// Whether some coordinates set the scale of others, as in a hierarchy or a funnel.
-    pub scaled: bool,
-    /// The coordinates in which the chains moved in the end, if they were not the target's own.
-    pub(crate) scales: Option<Scales>,
-    /// Whether they were told to stop.
-    pub(crate) stopped: bool,
-}
-
-/// Most numbers that are delivered and stored, and between which numbers of draws they are.
-const DELIVERED_NUMBERS: usize = 6_000_000;
-const DELIVERED: (usize, usize) = (2_048, 16_384);
-
-impl ChainDraws {
-    /// R-hat of the log density.
-    pub(crate) fn density_r_hat(&self) -> f64 {
-        judge_draws(&self.log_p, 1, (self.chains, self.per_start)).first().map_or(f64::NAN, |one| one.r_hat)
-    }
-
-    /// Draws of equal weight, to deliver and store, chain after chain: of every so many iterations, if there are too many.
-    pub fn delivered(&self) -> DeliveredDraws {
-        let (total, chains) = (self.log_p.len(), self.chains);
-        let d = self.draws.len().checked_div(total).unwrap_or(0);
-        let most = DELIVERED_NUMBERS.checked_div(d).unwrap_or(0).clamp(DELIVERED.0, DELIVERED.1);
-        let every = total.div_ceil(most).max(1);
-        let iterations = total.checked_div(chains).unwrap_or(0);
-        let places = || {
-            let of_chain = move |chain| (0..iterations).step_by(every).map(move |t| t * chains + chain);
-            (0..chains).flat_map(of_chain)
-        };
-        let change = |at: usize| match at + chains < total {
-            true => self.energy[at + chains] - self.energy[at],
-            false => self.energy[at] - self.energy[at.checked_sub(chains).unwrap_or(at)],
-        };
-        let finite = |x: f64| if x.is_finite() { x } else { 0.0 };
-        let count = places().count();
-        DeliveredDraws {
-            draws: places().flat_map(|at| self.draws[at * d..(at + 1) * d].iter().copied()).collect(),
-            weights: vec![1.0 / count as f64; count],
-            chains: Some(DeliveredChains {
-                count: chains,
-                per_start: self.per_start,
-                every,
-                log_p: places().map(|at| finite(self.log_p[at])).collect(),
-                energy: places().map(|at| finite(self.energy[at])).collect(),
-                energy_change: places().map(|at| finite(change(at))).collect(),
-                diverged: places().map(|at| self.diverged[at]).collect(),
-            }),
-        }
-    }
-}
-
 /// Where chains are, for those who watch them.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainProgress {
@@ -321,9 +256,11 @@ impl Run<'_, '_> {
 
     /// Keeps rounds of iterations until the certificate holds twice.
     fn keep(mut self) -> Result<ChainDraws, Error> {
-        let mut most_rounds = MOST_ROUNDS;
+        let (d, mut most_rounds) = (self.walkers.d, MOST_ROUNDS);
+        // What an earlier attempt has left, in case that there is no time for another.
+        let mut before: Option<Kept> = None;
         loop {
-            let (mut draws, mut log_p, mut energy, mut diverged) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let (mut kept, mut worst) = (Kept::default(), None);
             let (mut held, mut left_out, mut next) = (false, false, FEWEST_ROUNDS);
             self.progress.kept = 0;
             for round in 1.. {
@@ -332,26 +269,34 @@ impl Run<'_, '_> {
                         break;
                     }
                     let moves = self.iterate(TRAJECTORY, false)?;
-                    diverged.extend(self.diverged(&moves));
-                    energy.extend_from_slice(&moves.energy);
-                    draws.extend(self.walkers.points());
-                    log_p.extend(self.walkers.log_densities());
+                    kept.diverged.extend(self.diverged(&moves));
+                    kept.energy.extend_from_slice(&moves.energy);
+                    kept.draws.extend(self.walkers.points());
+                    kept.log_p.extend(self.walkers.log_densities());
                 }
                 let exhausted = self.is_over();
                 if round < next && !exhausted {
                     continue;
                 }
                 let risk = if held { CONFIRMING_RISK } else { MOST_RISK };
-                let mut certificate = self.certify(&draws, &diverged, risk);
+                let judge = |kept: &Kept, first: usize, worst: &mut Option<Vec<usize>>| {
+                    // If those that were worst before do not hold yet, all do not.
+                    let some =
+                        worst.as_deref().filter(|_| !exhausted).map(|some| self.certify(kept, first, risk, Some(some)));
+                    if let Some(some) = some.filter(|some| !some.reasons.is_empty()) {
+                        return some;
+                    }
+                    let all = self.certify(kept, first, risk, None);
+                    *worst = Some(all.riskiest(RISKIEST));
+                    all
+                };
+                let mut certificate = judge(&kept, 0, &mut worst);
                 if !certificate.reasons.is_empty() && !left_out {
                     // Slow parameters may still have been on their way.
-                    let first = log_p.len() / CHAINS / 3 * CHAINS;
-                    let later = self.certify(&draws[first * self.walkers.d..], &diverged[first..], risk);
+                    let first = kept.log_p.len() / CHAINS / 3 * CHAINS;
+                    let later = judge(&kept, first, &mut worst);
                     if later.risk() < certificate.risk() {
-                        draws.drain(..first * self.walkers.d);
-                        log_p.drain(..first);
-                        energy.drain(..first);
-                        diverged.drain(..first);
+                        kept.leave_out(first, d);
                         (certificate, left_out) = (later, true);
                     }
                 }
@@ -360,53 +305,90 @@ impl Run<'_, '_> {
                 // Judging takes longer the more there are: a fifth more each time, but for the round that confirms.
                 next = if holds { round + 1 } else { (round + 1).max(round * 6 / 5) };
                 if holds && held || exhausted {
-                    let (chains, per_start) = (CHAINS, PER_START);
-                    return Ok(ChainDraws {
-                        draws,
-                        log_p,
-                        energy,
-                        diverged,
-                        chains,
-                        per_start,
-                        certificate,
-                        scaled: self.scaled,
-                        scales: self.walkers.scales().cloned(),
-                        stopped: self.stopped,
-                    });
+                    if let Some(before) = before.filter(|before| kept.log_p.len() < before.log_p.len() / 2) {
+                        certificate = self.certify(&before, 0, risk, None);
+                        kept = before;
+                    }
+                    return Ok(self.finished(kept, certificate));
                 }
                 held = holds;
                 if certificate.diverged > MOST_DIVERGED {
                     self.shorten_steps();
+                    before = Some(kept.clone());
                     break;
                 }
                 if round >= most_rounds && !held {
                     if !certificate.is_on_its_way() {
+                        before = Some(kept.clone());
                         break;
                     }
                     most_rounds *= 2;
                 }
             }
             // The first half may still have been on its way.
-            let later = draws.len() / self.walkers.d / 2 * self.walkers.d;
-            draws.drain(..later);
-            self.adapt(draws)?;
+            let later = kept.log_p.len() / 2;
+            self.adapt(kept.draws.split_off(later * d))?;
             for _ in 0..SETTLING {
-                self.iterate(TRAJECTORY, true)?;
+                if !self.is_over() {
+                    self.iterate(TRAJECTORY, true)?;
+                }
             }
             most_rounds *= 2;
         }
     }
 
-    fn certify(&self, draws: &[f64], diverged: &[bool], most_risk: f64) -> Certificate {
+    fn finished(self, kept: Kept, certificate: Certificate) -> ChainDraws {
+        let Kept { draws, log_p, energy, diverged } = kept;
+        ChainDraws {
+            draws,
+            log_p,
+            energy,
+            diverged,
+            chains: CHAINS,
+            per_start: PER_START,
+            certificate,
+            scaled: self.scaled,
+            scales: self.walkers.scales().cloned(),
+            stopped: self.stopped,
+        }
+    }
+
+    /// Judges what was kept from the draw `first` on: all parameters, or some of them.
+    fn certify(&self, kept: &Kept, first: usize, most_risk: f64, some: Option<&[usize]>) -> Certificate {
+        let (d, target) = (self.walkers.d, self.target);
+        let (draws, diverged) = (&kept.draws[first * d..], &kept.diverged[first..]);
         let counted = diverged.len() as f64 / if self.careful { CAREFUL_EVERY as f64 } else { 1.0 };
         let diverged = diverged.iter().filter(|diverged| **diverged).count() as f64 / counted;
-        let (d, target) = (self.walkers.d, self.target);
-        let names = target.parameter_names();
-        let mut parameters = vec![0.0; draws.len() / d * names.len()];
-        for (z, row) in draws.chunks_exact(d).zip(parameters.chunks_exact_mut(names.len())) {
-            target.to_parameters(z, row);
+        let all = target.parameter_names();
+        let which: Vec<usize> = some.map_or_else(|| (0..all.len()).collect(), <[usize]>::to_vec);
+        let (mut row, count) = (vec![0.0; all.len()], draws.len() / d);
+        let mut columns = vec![0.0; which.len() * count];
+        for (at, z) in draws.chunks_exact(d).enumerate() {
+            target.to_parameters(z, &mut row);
+            which.iter().enumerate().for_each(|(column, &j)| columns[column * count + at] = row[j]);
         }
-        let column = |j: usize| parameters.iter().skip(j).step_by(names.len()).copied().collect();
-        certify(&names, (CHAINS, PER_START), &column, (diverged, most_risk))
+        let names: Vec<String> = which.iter().map(|&j| all[j].clone()).collect();
+        let column = |j: usize| columns[j * count..(j + 1) * count].to_vec();
+        let limits = ChainLimits { most_risk, multiple: multiple_for(all.len()) };
+        certify(&names, (CHAINS, PER_START), &column, (diverged, limits))
+    }
+}
+
+/// What was kept of the chains: see [`ChainDraws`].
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    draws: Vec<f64>,
+    log_p: Vec<f64>,
+    energy: Vec<f64>,
+    diverged: Vec<bool>,
+}
+
+impl Kept {
+    /// Forgets the first draws.
+    fn leave_out(&mut self, first: usize, d: usize) {
+        self.draws.drain(..first * d);
+        self.log_p.drain(..first);
+        self.energy.drain(..first);
+        self.diverged.drain(..first);
     }
 }

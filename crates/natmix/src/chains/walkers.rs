@@ -5,10 +5,16 @@ use super::scales::Scales;
 use crate::error::Error;
 use crate::evaluate::{Batch, Evaluator, Part, Request};
 use crate::noise::{Noise, Purpose};
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// Points per chunk.
 const CHUNK: usize = 16;
+/// Chains that one thread moves: always as many, so that their bits do not depend on the threads. Products with fewer columns
+/// are slower per column.
+const PIECE: usize = 32;
+/// Work of a metric per chain below which it takes longer to hand pieces to other threads than to do them.
+const SHARED: usize = 400;
 
 /// Error of the energy, in nats, from which on a trajectory has diverged: its steps are too long for the place where it is.
 const DIVERGED: f64 = 20.0;
@@ -120,53 +126,58 @@ impl Walkers {
         let accept: Vec<f64> = (0..count).map(|_| noise.uniform()).collect();
         let mut velocities = vec![0.0; count * d];
         let rows = |group: &Group<'_>| group.chains.start * d..group.chains.end * d;
-        for group in groups {
-            group.metric.momenta(&mut momenta[rows(group)], d);
-        }
-        let kick = |momenta: &mut [f64], grad: &[f64], share: f64| {
-            for group in groups {
-                let kicks = momenta[rows(group)].iter_mut().zip(&grad[rows(group)]);
-                kicks.for_each(|(p, g)| *p += share * group.step * g);
-            }
-        };
-        kick(&mut momenta, &self.grad, 0.5);
         // Travels to the evaluator and back, so that steps allocate nothing.
         let mut batch = batch_of(&self.z, d);
-        let mut own = if self.scales.is_some() { self.z.clone() } else { Vec::new() };
-        for left in (0..steps).rev() {
-            let z = &mut batch.parts[0].z;
+        batch.parts[0].grad.copy_from_slice(&self.grad);
+        let mut own = self.z.clone();
+        for step in 0..=steps {
+            let Part { z, log_p, grad, .. } = &mut batch.parts[0];
+            // A half at both ends.
+            let share = if step == 0 || step == steps { 0.5 } else { 1.0 };
             for group in groups {
-                group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
-                z[rows(group)].iter_mut().zip(&velocities[rows(group)]).for_each(|(z, v)| *z += group.step * v);
+                let (metric, rows, each) = (group.metric, rows(group), PIECE * d);
+                let pieces = momenta[rows.clone()]
+                    .par_chunks_mut(each)
+                    .zip(velocities[rows.clone()].par_chunks_mut(each))
+                    .zip(own[rows.clone()].par_chunks_mut(each))
+                    .zip(z[rows.clone()].par_chunks_mut(each))
+                    .zip(grad[rows.clone()].par_chunks_mut(each))
+                    .zip(log_p[group.chains.clone()].par_chunks_mut(PIECE));
+                let least = if metric.work(d) < SHARED { usize::MAX } else { 1 };
+                pieces.with_min_len(least).for_each(|(((((p, v), own), z), grad), log_p)| {
+                    if step == 0 {
+                        metric.momenta(p, d);
+                    } else if let Some(scales) = &self.scales {
+                        scales.pull_back(own, log_p, grad);
+                    }
+                    p.iter_mut().zip(&*grad).for_each(|(p, g)| *p += share * group.step * g);
+                    metric.velocities(v, p, d);
+                    if step < steps {
+                        own.iter_mut().zip(&*v).for_each(|(z, v)| *z += group.step * v);
+                        z.copy_from_slice(own);
+                        if let Some(scales) = &self.scales {
+                            scales.forward(z);
+                        }
+                    }
+                });
             }
-            if let Some(scales) = &self.scales {
-                own.copy_from_slice(z);
-                scales.forward(z);
+            if step < steps {
+                let ticket = evaluator.submit(batch);
+                batch = evaluator.collect(ticket)?;
             }
-            let ticket = evaluator.submit(batch);
-            batch = evaluator.collect(ticket)?;
-            if let Some(scales) = &self.scales {
-                let Part { z, log_p, grad, .. } = &mut batch.parts[0];
-                scales.pull_back(&own, log_p, grad);
-                z.copy_from_slice(&own);
-            }
-            kick(&mut momenta, &batch.parts[0].grad, if left > 0 { 1.0 } else { 0.5 });
         }
-        let Part { z, log_p, grad, .. } = &batch.parts[0];
-        for group in groups {
-            group.metric.velocities(&mut velocities[rows(group)], &momenta[rows(group)], d);
-        }
+        let Part { log_p, grad, .. } = &batch.parts[0];
         let (mut acceptance, mut gain) = (vec![0.0; count], vec![0.0; count]);
         for i in 0..count {
-            let own = i * d..(i + 1) * d;
-            let end: f64 = momenta[own.clone()].iter().zip(&velocities[own.clone()]).map(|(p, v)| 0.5 * p * v).sum();
+            let row = i * d..(i + 1) * d;
+            let end: f64 = momenta[row.clone()].iter().zip(&velocities[row.clone()]).map(|(p, v)| 0.5 * p * v).sum();
             let change = log_p[i] - self.log_p[i] - end + kinetic[i];
             gain[i] = change;
             // A point that cannot be evaluated is never accepted.
             acceptance[i] = if change.is_nan() { 0.0 } else { change.exp().min(1.0) };
             if accept[i] < acceptance[i] {
-                self.z[own.clone()].copy_from_slice(&z[own.clone()]);
-                self.grad[own.clone()].copy_from_slice(&grad[own]);
+                self.z[row.clone()].copy_from_slice(&own[row.clone()]);
+                self.grad[row.clone()].copy_from_slice(&grad[row]);
                 self.log_p[i] = log_p[i];
             }
         }

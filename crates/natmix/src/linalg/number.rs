@@ -8,7 +8,6 @@ impl Number for f64 {}
 
 /// Private, so that other crates can neither implement [`Number`] nor see how it multiplies.
 mod sealed {
-    use super::super::registers::clear_upper_halves;
     use faer::linalg::matmul::matmul;
     use faer::{Accum, MatMut, MatRef, Par};
 
@@ -21,7 +20,7 @@ mod sealed {
             impl Multiply for $number {
                 fn multiply(out: MatMut<'_, Self>, add: Accum, a: MatRef<'_, Self>, b: MatRef<'_, Self>, alpha: Self) {
                     matmul(out, add, a, b, alpha, Par::Seq);
-                    clear_upper_halves();
+                    super::super::registers::clear();
                 }
             }
         )*};

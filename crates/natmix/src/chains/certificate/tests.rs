@@ -13,7 +13,13 @@ fn reasons(iterations: usize, diverged: f64, shift: impl Fn(usize, usize) -> f64
     for (at, value) in values.iter_mut().enumerate() {
         *value += shift(at / CHAINS, at % CHAINS);
     }
-    certify(&["x".into()], (CHAINS, PER_START), &|_| values.clone(), (diverged, MOST_RISK)).reasons
+    certify(
+        &["x".into()],
+        (CHAINS, PER_START),
+        &|_| values.clone(),
+        (diverged, ChainLimits { most_risk: MOST_RISK, multiple: multiple_for(1) }),
+    )
+    .reasons
 }
 
 fn assert_only(reasons: &[String], words: &str) {
