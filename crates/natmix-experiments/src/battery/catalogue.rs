@@ -131,7 +131,12 @@ fn laplaces() -> Vec<BatteryTarget> {
 
 fn spikes() -> Vec<BatteryTarget> {
     let spike = |name, half, dim, weight, width, offset| {
-        BatteryTarget::exact(name, "spikes", half, 2.0, WidthMixture::spike(dim, weight, width, offset))
+        let density = WidthMixture::spike(dim, weight, width, offset);
+        // One that lies apart from the middle of the rest is a mode of its own, with a basin.
+        match offset >= 1.0 {
+            true => BatteryTarget::mixture(name, "spikes", half, 2.0, density),
+            false => BatteryTarget::exact(name, "spikes", half, 2.0, density),
+        }
     };
     vec![
         spike("spike-1", Choose, 1, 0.5, 0.05, 0.0),

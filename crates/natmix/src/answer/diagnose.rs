@@ -47,8 +47,6 @@ const THOROUGH: usize = 2_500;
 const EXACT: f64 = 1e-5;
 /// k-hat beyond which more draws do not help.
 const HOPELESS: f64 = 0.85;
-/// Mass of a tail.
-const TAIL: f64 = 0.1;
 /// Draws that show how long an evaluation takes, where the time is limited; also the fewest.
 const TIMED: usize = 16;
 /// Draws are planned with this much to spare.
@@ -249,7 +247,7 @@ impl Unjudged {
 
     /// Whether draws with importance weights from any proposal hold.
     pub fn is_held_by(target: &dyn Target, drawn: &WeightedDraws) -> bool {
-        drawn.psis.trusted() && measure(target, drawn, true).level == Level::Weighted && tails_are_known(target, drawn)
+        drawn.psis.trusted() && measure(target, drawn, true).level == Level::Weighted
     }
 
     /// Takes draws with importance weights from another proposal than the mixture, if they hold; returns whether they do.
@@ -328,31 +326,6 @@ pub(super) fn measure(target: &dyn Target, drawn: &WeightedDraws, more: bool) ->
         verdict: Verdict { trusted: true, reasons: Vec::new(), notes: Vec::new() },
     };
     Measured { diagnostics, weights_variance, needed }
-}
-
-/// Whether the weights can be relied on in both tails of every parameter, too: where few of many draws are, a proposal may fit
-/// worse than elsewhere, and all weights together do not show it.
-fn tails_are_known(target: &dyn Target, drawn: &WeightedDraws) -> bool {
-    let (names, d, weights) = (target.parameter_names().len(), target.dim(), drawn.weights());
-    let mut values = vec![0.0; weights.len() * names];
-    for (z, row) in drawn.draws.chunks_exact(d).zip(values.chunks_exact_mut(names)) {
-        target.to_parameters(z, row);
-    }
-    let known = |j: usize| {
-        let mut order: Vec<usize> = (0..weights.len()).filter(|&i| drawn.log_ratios[i].is_finite()).collect();
-        order.sort_by(|&a, &b| values[a * names + j].total_cmp(&values[b * names + j]));
-        let of_tail = |order: &mut dyn Iterator<Item = &usize>| {
-            let mut share = 0.0;
-            let inside = order.take_while(|&&i| {
-                share += weights[i];
-                share <= TAIL
-            });
-            let ratios: Vec<f64> = inside.map(|&i| drawn.log_ratios[i]).collect();
-            psis::k_hat(&ratios) < psis::trust_threshold(ratios.len())
-        };
-        of_tail(&mut order.iter()) && of_tail(&mut order.iter().rev())
-    };
-    (0..names).into_par_iter().all(known)
 }
 
 /// `draws` fresh draws of `q` with their importance weights.

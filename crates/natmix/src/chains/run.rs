@@ -53,6 +53,8 @@ const CLOSER: f64 = 0.3;
 const ROUND: u64 = 15;
 const FEWEST_ROUNDS: usize = 3;
 const MOST_ROUNDS: usize = 8;
+/// Dimension up to which chains finish what many components could not fit, and are judged more strictly.
+pub(crate) const FEW_DIMENSIONS: usize = 40;
 /// Parameters that are judged first.
 const RISKIEST: usize = 8;
 /// Iterations per independent one, about, while warming up.
@@ -259,7 +261,9 @@ impl Run<'_, '_> {
         let (d, mut most_rounds) = (self.walkers.d, MOST_ROUNDS);
         // What an earlier attempt has left, in case that there is no time for another.
         let mut before: Option<Kept> = None;
+        let mut attempt = 0;
         loop {
+            attempt += 1;
             let (mut kept, mut worst) = (Kept::default(), None);
             let (mut held, mut left_out, mut next) = (false, false, FEWEST_ROUNDS);
             self.progress.kept = 0;
@@ -310,6 +314,11 @@ impl Run<'_, '_> {
                         kept = before;
                     }
                     return Ok(self.finished(kept, certificate));
+                }
+                // In few dimensions there is time to look at a hierarchy a second time, in the coordinates that the first has shown.
+                if holds && attempt == 1 && self.scaled && d <= FEW_DIMENSIONS {
+                    before = Some(kept.clone());
+                    break;
                 }
                 held = holds;
                 if certificate.diverged > MOST_DIVERGED {

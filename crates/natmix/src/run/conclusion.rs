@@ -8,7 +8,7 @@ use super::time_left::TimeLeft;
 use crate::answer::diagnose::{Diagnostics, Plan, Unjudged, WeightedDraws, diagnose_with};
 use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
-use crate::chains::run::{self, ChainDraws, ChainProgress, Watch};
+use crate::chains::run::{self, ChainDraws, ChainProgress, FEW_DIMENSIONS, Watch};
 use crate::chains::{second_opinion, visits};
 use crate::config::{Config, Finish};
 use crate::error::Error;
@@ -24,8 +24,7 @@ use std::time::Instant;
 /// Most evaluations of chains, in multiples of the budget of a fit.
 const CHAIN_TIMES: u64 = 4;
 
-/// Dimension up to which chains are judged more strictly, and their largest R-hat there.
-const FEW_DIMENSIONS: usize = 40;
+/// Largest R-hat in few dimensions.
 const FEW_DIMENSIONS_R_HAT: f64 = 1.005;
 /// Effective draws from which on weighted draws can confirm chains there.
 const CONFIRMING: f64 = 1_000.0;
