@@ -1,7 +1,7 @@
 //! Chains from the draws of a mixture to draws with a certificate.
 //!
 //! 64 chains start in 8 groups, each at one draw of the widened mixture. They warm up in windows after each of which the metric
-//! is estimated again from all of them, until that changes nothing, while the length of their steps follows the share of
+//! is estimated again from all of them, until that gains nothing, while the length of their steps follows the share of
 //! accepted trajectories. Then iterations are kept, in rounds, until the [certificate](super::certificate) holds twice in a
 //! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
