@@ -9,6 +9,11 @@ const KEPT: [f64; 5] = [0.03, 0.1, 0.25, 0.5, 0.8];
 /// Gain of the log likelihood per draw from which on a metric has changed: per dimension, and at least.
 const CHANGED: f64 = 0.005;
 const LEAST_CHANGE: f64 = 0.5;
+/// Factor between the variance of a direction and the next one from which on it stands alone, with those beyond it; most such
+/// directions on either side; and the dimension up to which they are sought: beyond, it takes too long.
+const ISOLATED: f64 = 2.5;
+const MOST_ISOLATED: usize = 12;
+const MOST_DECOMPOSED: usize = 400;
 /// Most draws that metrics are compared by.
 const COMPARED: usize = 1_000;
 
@@ -99,14 +104,23 @@ impl Metric {
                     Some(0.5 * (before - squares(&y)) - log_det)
                 };
                 let (own, gain) = best(gain);
-                let within = shrunk(&products(&y, d), own, d);
+                let all = products(&y, d);
+                let mut within = shrunk(&all, own, d);
+                let isolated = isolated(&all, d);
+                for (value, direction) in &isolated {
+                    // As if nothing of this metric were kept in that direction.
+                    for i in 0..d {
+                        let entry = own * (value - 1.0) * direction[i];
+                        (0..d).for_each(|j| within[i * d + j] += entry * direction[j]);
+                    }
+                }
                 // A (...) A'.
                 let (mut half, mut covariance) = (vec![0.0; d * d], vec![0.0; d * d]);
                 linalg::lower_times(&mut half, factor, &within, d, d);
                 linalg::add_times_lower_transpose(&mut covariance, 1.0, &half, factor, d, d);
                 linalg::symmetrise(&mut covariance, d);
                 match Self::dense(covariance, d) {
-                    dense @ Self::Dense { .. } => (dense, gain > worthwhile),
+                    dense @ Self::Dense { .. } => (dense, gain > worthwhile || !isolated.is_empty()),
                     Self::Diag(_) => (self.clone(), false),
                 }
             }
@@ -178,6 +192,23 @@ fn products(y: &[f64], d: usize) -> Vec<f64> {
     let (mut products, count) = (vec![0.0; d * d], y.len() / d);
     linalg::product_bt(&mut products, false, 1.0 / count as f64, y, y, (d, count, d));
     products
+}
+
+/// Variances far from those of all other directions, and these directions: a single one in which a metric is far too wide makes all
+/// steps short, and is too little to show in how likely the draws are.
+fn isolated(covariance: &[f64], d: usize) -> Vec<(f64, Vec<f64>)> {
+    if d > MOST_DECOMPOSED || d < 3 {
+        return Vec::new();
+    }
+    let (mut values, mut vectors) = (vec![0.0; d], vec![0.0; d * d]);
+    if !linalg::symmetric_eigen(&mut values, &mut vectors, covariance, d, &mut Memory::default()) {
+        return Vec::new();
+    }
+    let most = MOST_ISOLATED.min(d / 3);
+    let low = (1..=most).rev().find(|&k| values[k - 1] > 0.0 && values[k - 1] < values[k] / ISOLATED).unwrap_or(0);
+    let high = (1..=most).rev().find(|&k| values[d - k] > values[d - k - 1] * ISOLATED).unwrap_or(0);
+    let one = |k: usize| (values[k], vectors[k * d..(k + 1) * d].to_vec());
+    (0..low).chain(d - high..d).map(one).collect()
 }
 
 /// Between the identity and a covariance.

@@ -117,3 +117,22 @@ fn funnels_are_walked_in_coordinates_of_their_own() {
         }
     }
 }
+
+#[test]
+fn one_direction_in_which_a_metric_is_far_too_wide_is_corrected() {
+    const D: usize = 60;
+    // Unit variances but for one direction, along (1, 1, 0, ...), of variance 0.002.
+    let mut draws = vec![0.0; 20 * 64 * D];
+    Noise::new(11, Purpose::Check, 0, 0, 0).normals(&mut draws);
+    for z in draws.chunks_exact_mut(D) {
+        let along = 0.5 * (z[0] + z[1]);
+        let less = (1.0 - 0.002_f64.sqrt()) * along;
+        z[0] -= less;
+        z[1] -= less;
+    }
+    let full = (0..D * D).map(|at| f64::from(u8::from(at % (D + 1) == 0))).collect();
+    let (found, changed) = Metric::dense(full, D).adapted(&draws, 64, D);
+    let Metric::Dense { covariance, .. } = found else { panic!("a diagonal metric") };
+    let along = 0.5 * (covariance[0] + covariance[D + 1]) + covariance[1];
+    assert!(changed && along < 0.02, "{changed} {along}");
+}
