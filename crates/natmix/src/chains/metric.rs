@@ -197,7 +197,7 @@ fn products(y: &[f64], d: usize) -> Vec<f64> {
 /// Variances far from those of all other directions, and these directions: a single one in which a metric is far too wide makes all
 /// steps short, and is too little to show in how likely the draws are.
 fn isolated(covariance: &[f64], d: usize) -> Vec<(f64, Vec<f64>)> {
-    if d > MOST_DECOMPOSED || d < 3 {
+    if !(3..=MOST_DECOMPOSED).contains(&d) {
         return Vec::new();
     }
     let (mut values, mut vectors) = (vec![0.0; d], vec![0.0; d * d]);

@@ -267,7 +267,8 @@ impl FinishedRun<'_> {
         let differing = usable.and_then(|around| second_opinion::differs(target, chains, around));
         let reason = match differing {
             Some(name) => Some(format!("the chains differ from draws with importance weights in {name}")),
-            None if chains.scaled => Some(
+            // Weighted draws that hold are preferred to chains of a hierarchy, and those that are good enough to compare confirm them.
+            None if chains.scaled && (usable.is_none() || around.as_ref().is_some_and(holds)) => Some(
                 "some parameters set the scale of others, and chains may not have gone far enough into where it is small \
                  (try a non-centred parametrisation)"
                     .into(),
