@@ -9,11 +9,11 @@ const KEPT: [f64; 5] = [0.03, 0.1, 0.25, 0.5, 0.8];
 /// Gain of the log likelihood per draw from which on a metric has changed: per dimension, and at least.
 const CHANGED: f64 = 0.005;
 const LEAST_CHANGE: f64 = 0.5;
-/// Factor between the variance of a direction and the next one from which on it stands alone, with those beyond it; most such
-/// directions on either side; and the dimension up to which they are sought: beyond, it takes too long.
+/// Factor between the variance of a direction and the next one from which on it stands alone, with those below it; most such
+/// directions; and the dimensions in which they are sought: beyond, it takes too long.
 const ISOLATED: f64 = 2.5;
 const MOST_ISOLATED: usize = 12;
-const MOST_DECOMPOSED: usize = 400;
+const DECOMPOSED: std::ops::RangeInclusive<usize> = 41..=400;
 /// Most draws that metrics are compared by.
 const COMPARED: usize = 1_000;
 
@@ -194,21 +194,19 @@ fn products(y: &[f64], d: usize) -> Vec<f64> {
     products
 }
 
-/// Variances far from those of all other directions, and these directions: a single one in which a metric is far too wide makes all
-/// steps short, and is too little to show in how likely the draws are.
+/// Variances far below those of all other directions, and these directions: a single one in which a metric is far too wide makes all
+/// steps short, and in many dimensions is too little to show in how likely the draws are.
 fn isolated(covariance: &[f64], d: usize) -> Vec<(f64, Vec<f64>)> {
-    if !(3..=MOST_DECOMPOSED).contains(&d) {
+    if !DECOMPOSED.contains(&d) {
         return Vec::new();
     }
     let (mut values, mut vectors) = (vec![0.0; d], vec![0.0; d * d]);
     if !linalg::symmetric_eigen(&mut values, &mut vectors, covariance, d, &mut Memory::default()) {
         return Vec::new();
     }
-    let most = MOST_ISOLATED.min(d / 3);
-    let low = (1..=most).rev().find(|&k| values[k - 1] > 0.0 && values[k - 1] < values[k] / ISOLATED).unwrap_or(0);
-    let high = (1..=most).rev().find(|&k| values[d - k] > values[d - k - 1] * ISOLATED).unwrap_or(0);
-    let one = |k: usize| (values[k], vectors[k * d..(k + 1) * d].to_vec());
-    (0..low).chain(d - high..d).map(one).collect()
+    let alone = |&k: &usize| values[k - 1] > 0.0 && values[k - 1] < values[k] / ISOLATED;
+    let count = (1..=MOST_ISOLATED).rev().find(alone).unwrap_or(0);
+    (0..count).map(|k| (values[k], vectors[k * d..(k + 1) * d].to_vec())).collect()
 }
 
 /// Between the identity and a covariance.
