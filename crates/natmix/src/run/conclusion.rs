@@ -28,6 +28,8 @@ const CHAIN_TIMES: u64 = 4;
 const FEW_DIMENSIONS_R_HAT: f64 = 1.005;
 /// Effective draws from which on weighted draws can confirm chains there.
 const CONFIRMING: f64 = 1_000.0;
+/// k-hat of weighted draws below which they can refute chains.
+const REFUTING_K_HAT: f64 = 0.5;
 /// Share of the mass from which on a mode must not be missed.
 const HEAVY_SHARE: f64 = 0.01;
 
@@ -265,6 +267,11 @@ impl FinishedRun<'_> {
         let r_hat = chains.certificate.r_hat();
         let usable = around.as_ref().filter(|around| around.psis.trusted() && around.psis.ess >= CONFIRMING);
         let differing = usable.and_then(|around| second_opinion::differs(target, chains, around));
+        // Weights with such a tail are further off than their errors say: they may confirm chains, but not refute them.
+        let (usable, differing) = match around.as_ref() {
+            Some(around) if around.psis.k_hat >= REFUTING_K_HAT && differing.is_some() => (None, None),
+            _ => (usable, differing),
+        };
         let reason = match differing {
             Some(name) => Some(format!("the chains differ from draws with importance weights in {name}")),
             // Weighted draws that hold are preferred to chains of a hierarchy, and those that are good enough to compare confirm them.

@@ -54,10 +54,9 @@ impl Scales {
             let (mean, sd) = (moments[s].0, moments[s].1.sqrt());
             let with_unit = |unit: f64| -> (f64, Vec<Option<(f64, Scaled)>>) {
                 let k = unit * sd;
-                let shrink: Vec<f64> = columns[s].iter().map(|u| shrinking(k, *u)).collect();
+                let candidates = Candidates::new(&columns[s], k, &off);
                 let fit = |&i: &usize| {
-                    let values = Values { scale: &columns[s], shrink: &shrink, off: &off, values: &columns[i] };
-                    let (gain, scaled) = values.fit(k, i, index)?;
+                    let (gain, scaled) = candidates.as_ref()?.fit(&columns[i], i, index)?;
                     Some((weight * gain, scaled))
                 };
                 let found: Vec<_> = others.par_iter().map(fit).collect();
@@ -85,74 +84,110 @@ impl Scales {
     }
 }
 
-/// What one coordinate, standardised, is at the draws, beside a scale and the locations.
-struct Values<'a> {
-    scale: &'a [f64],
-    shrink: &'a [f64],
-    off: &'a [&'a [f64]],
-    values: &'a [f64],
+/// A form, and the regression of any coordinate on what it says about the mean, weighted by the precisions that it says.
+struct Candidate {
+    form: Form,
+    /// Whether the mean does not depend on the scale.
+    constant: bool,
+    regression: Regression,
+    /// Sum of the logs of the precisions.
+    log_precisions: f64,
 }
 
-impl Values<'_> {
-    /// The form that makes the draws most likely, and by how much more than without a scale.
-    fn fit(&self, k: f64, coordinate: usize, scale: usize) -> Option<(f64, Scaled)> {
-        let n = self.values.len();
+impl Candidate {
+    fn new(form: Form, shrink: &[f64], off: &[&[f64]]) -> Option<Self> {
+        let shapes: Vec<Shape> = shrink.iter().map(|shrink| form.at(*shrink)).collect();
+        let precision: Vec<f64> = shapes.iter().map(|shape| shape.precision).collect();
+        let along: Vec<f64> = shapes.iter().map(|shape| shape.mean).collect();
+        let constant = form.centred && form.share == 1.0;
+        let of_location = |off: &&[f64]| off.iter().zip(&along).map(|(off, b)| off * b).collect();
+        let mut features = vec![vec![1.0; shrink.len()]];
+        features.extend(off.iter().map(of_location));
+        if !constant {
+            features.insert(1, along);
+        }
+        let log_precisions = precision.iter().map(|p| p.ln()).sum();
+        Some(Self { form, constant, regression: Regression::new(features, Some(precision))?, log_precisions })
+    }
+}
+
+/// All forms for the scale of some draws, and what there is without a scale.
+struct Candidates {
+    plain: Regression,
+    forms: Vec<Candidate>,
+}
+
+impl Candidates {
+    fn new(scale: &[f64], k: f64, off: &[&[f64]]) -> Option<Self> {
         // Without a scale: linear in it and the locations.
-        let mut plain = vec![vec![1.0; n], self.scale.to_vec()];
-        plain.extend(self.off.iter().map(|off| off.to_vec()));
-        let (_, without) = least_squares(&plain, self.values, None)?;
+        let mut plain = vec![vec![1.0; scale.len()], scale.to_vec()];
+        plain.extend(off.iter().map(|off| off.to_vec()));
+        let shrink: Vec<f64> = scale.iter().map(|u| shrinking(k, *u)).collect();
+        let all = [true, false].into_iter().flat_map(|centred| SHARES.map(|share| Form { centred, share, k }));
+        let all: Vec<Form> = all.collect();
+        let forms = all.into_par_iter().filter_map(|form| Candidate::new(form, &shrink, off)).collect();
+        Some(Self { plain: Regression::new(plain, None)?, forms })
+    }
+
+    /// The form that makes the values of a coordinate most likely, and by how much more than without a scale.
+    fn fit(&self, values: &[f64], coordinate: usize, scale: usize) -> Option<(f64, Scaled)> {
+        let n = values.len() as f64;
+        let (_, without) = self.plain.of(values)?;
         let mut best: Option<(f64, Scaled)> = None;
-        for centred in [true, false] {
-            for share in SHARES {
-                let form = Form { centred, share, k };
-                let shapes: Vec<Shape> = self.shrink.iter().map(|shrink| form.at(*shrink)).collect();
-                let precision: Vec<f64> = shapes.iter().map(|shape| shape.precision).collect();
-                let along: Vec<f64> = shapes.iter().map(|shape| shape.mean).collect();
-                let mut features = vec![vec![1.0; n]];
-                let constant = centred && share == 1.0;
-                if !constant {
-                    features.push(along.clone());
-                }
-                let of_location = |off: &&[f64]| off.iter().zip(&along).map(|(off, b)| off * b).collect();
-                features.extend(self.off.iter().map(of_location));
-                let Some((found, variance)) = least_squares(&features, self.values, Some(&precision)) else { continue };
-                let logs = precision.iter().map(|p| p.ln()).sum::<f64>();
-                let gain = 0.5 * (n as f64 * (without / variance).ln() + logs);
-                if gain.is_finite() && best.as_ref().is_none_or(|best| gain > best.0) {
-                    let (along, shift) = if constant { (0.0, &found[1..]) } else { (found[1], &found[2..]) };
-                    let shift = shift.to_vec();
-                    best = Some((gain, Scaled { coordinate, scale, form, centre: found[0], along, shift }));
-                }
+        for Candidate { form, constant, regression, log_precisions } in &self.forms {
+            let Some((found, variance)) = regression.of(values) else { continue };
+            let gain = 0.5 * (n * (without / variance).ln() + log_precisions);
+            if gain.is_finite() && best.as_ref().is_none_or(|best| gain > best.0) {
+                let (along, shift) = if *constant { (0.0, &found[1..]) } else { (found[1], &found[2..]) };
+                let (form, shift) = (*form, shift.to_vec());
+                best = Some((gain, Scaled { coordinate, scale, form, centre: found[0], along, shift }));
             }
         }
         best
     }
 }
 
-/// Coefficients of a few features by weighted least squares, and the weighted mean square of what is left. None if the features
-/// are linearly dependent.
-fn least_squares(features: &[Vec<f64>], values: &[f64], weights: Option<&[f64]>) -> Option<(Vec<f64>, f64)> {
-    let (k, n) = (features.len(), values.len());
-    let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
-    let (mut factor, mut right) = (vec![0.0; k * k], vec![0.0; k]);
-    for row in 0..n {
-        let weight = weight(row);
-        for i in 0..k {
-            let x = weight * features[i][row];
-            (0..=i).for_each(|j| factor[i * k + j] += x * features[j][row]);
-            right[i] += x * values[row];
-        }
+/// Weighted least squares on a few features, for one coordinate after another.
+struct Regression {
+    weights: Option<Vec<f64>>,
+    /// Times their weights.
+    features: Vec<Vec<f64>>,
+    factor: Vec<f64>,
+}
+
+impl Regression {
+    /// None if the features are linearly dependent.
+    fn new(features: Vec<Vec<f64>>, weights: Option<Vec<f64>>) -> Option<Self> {
+        let k = features.len();
+        let times = |x: &Vec<f64>| match &weights {
+            Some(weights) => x.iter().zip(weights).map(|(x, w)| x * w).collect(),
+            None => x.clone(),
+        };
+        let weighted: Vec<Vec<f64>> = features.iter().map(times).collect();
+        let mut factor: Vec<f64> = (0..k * k).map(|at| dot(&weighted[at / k], &features[at % k])).collect();
+        (0..k).for_each(|i| factor[i * (k + 1)] *= 1.0 + 1e-10);
+        linalg::cholesky(&mut factor, k, &mut Memory::default()).ok()?;
+        Some(Self { weights, features: weighted, factor })
     }
-    for i in 0..k {
-        factor[i * (k + 1)] *= 1.0 + 1e-10;
-        (0..i).for_each(|j| factor[j * k + i] = factor[i * k + j]);
+
+    /// The coefficients, and the weighted mean square of what is left.
+    fn of(&self, values: &[f64]) -> Option<(Vec<f64>, f64)> {
+        let k = self.features.len();
+        let right: Vec<f64> = self.features.iter().map(|x| dot(x, values)).collect();
+        let mut found = right.clone();
+        linalg::solve_lower(&self.factor, &mut found, k, 1);
+        linalg::solve_lower_transpose(&self.factor, &mut found, k, 1);
+        let squares: f64 = match &self.weights {
+            Some(weights) => values.iter().zip(weights).map(|(x, w)| w * x * x).sum(),
+            None => dot(values, values),
+        };
+        let variance = (squares - dot(&right, &found)) / values.len() as f64;
+        (variance > 0.0 && variance.is_finite()).then_some((found, variance))
     }
-    linalg::cholesky(&mut factor, k, &mut Memory::default()).ok()?;
-    linalg::solve_lower(&factor, &mut right, k, 1);
-    linalg::solve_lower_transpose(&factor, &mut right, k, 1);
-    let rest = |row: usize| values[row] - right.iter().zip(features).map(|(b, x)| b * x[row]).sum::<f64>();
-    let variance = (0..n).map(|row| weight(row) * rest(row).powi(2)).sum::<f64>() / n as f64;
-    (variance > 0.0 && variance.is_finite()).then_some((right, variance))
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// Coordinates, standardised, that others take their scale from, and those that do. None if there are none.
