@@ -86,9 +86,9 @@ def fit(
     minibatch : int, optional
         Rows per minibatch, for models with data.
     goal : {"answer", "elbo"}, optional
-        What the automatic method is for: ``"answer"``, the default, stops as soon as the draws are seen to hold, and in more than 40
-        dimensions (20 for regressions) once a single Gaussian has converged, leaving the rest to chains; ``"elbo"`` goes on until
-        the ELBO has converged or the budget is spent.
+        What the automatic method is for: ``"answer"``, the default, stops as soon as the draws are seen to hold, and in more than
+        40 dimensions (20 for regressions) once a single Gaussian has converged, leaving the rest to chains; ``"elbo"`` goes on
+        until the ELBO has converged or the budget is spent.
     finish : {"auto", "never", "always"}, optional
         When Hamiltonian chains finish the fit: ``"auto"``, the default, where neither the mixture nor its weighted draws hold.
         The chains start from the mixture; their evaluations come on top of ``max_evals``. See also :func:`natmix.finish`.
