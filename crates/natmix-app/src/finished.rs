@@ -15,7 +15,7 @@ use natmix::answer::delivered::DeliveredDraws;
 use natmix::answer::level::Level;
 use natmix::automatic::SearchSummary;
 use natmix::chains::certificate::ChainAccuracy;
-use natmix::chains::run::ChainDraws;
+use natmix::chains::draws::ChainDraws;
 use natmix::diagnose::Diagnostics;
 use natmix::family::Mixture;
 use natmix::observe::TraceRow;

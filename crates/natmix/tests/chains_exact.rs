@@ -5,7 +5,7 @@
 mod common;
 
 use common::assert_mean;
-use natmix::chains::run::ChainDraws;
+use natmix::chains::draws::ChainDraws;
 use natmix::family::{Covariances, Gaussian, Mixture};
 use natmix::target::{ClosureTarget, Target};
 use natmix::{Config, Fit};

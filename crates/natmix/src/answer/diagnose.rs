@@ -245,17 +245,11 @@ impl Unjudged {
         self.diagnostics.chains = Some(certificate.clone());
     }
 
-    /// Whether draws with importance weights from any proposal hold.
-    pub fn is_held_by(target: &dyn Target, drawn: &WeightedDraws) -> bool {
-        drawn.psis.trusted() && measure(target, drawn, true).level == Level::Weighted
-    }
-
     /// Takes draws with importance weights from another proposal than the mixture, if they hold; returns whether they do.
     pub fn weigh_again(&mut self, target: &dyn Target, drawn: &WeightedDraws) -> bool {
-        if !Self::is_held_by(target, drawn) {
+        let Some(Measured { diagnostics: found, weights_variance, .. }) = weighted_answer(target, drawn) else {
             return false;
-        }
-        let Measured { diagnostics: found, weights_variance, .. } = measure(target, drawn, true);
+        };
         self.weights_variance = weights_variance;
         let own = &mut self.diagnostics;
         (own.level, own.log_evidence, own.accuracy) = (found.level, found.log_evidence, found.accuracy);
@@ -328,6 +322,12 @@ pub(super) fn measure(target: &dyn Target, drawn: &WeightedDraws, more: bool) ->
     Measured { diagnostics, weights_variance, needed }
 }
 
+/// What is known about draws with importance weights from any proposal, if they hold.
+fn weighted_answer(target: &dyn Target, drawn: &WeightedDraws) -> Option<Measured> {
+    let measured = drawn.psis.trusted().then(|| measure(target, drawn, true));
+    measured.filter(|measured| measured.level == Level::Weighted)
+}
+
 /// `draws` fresh draws of `q` with their importance weights.
 pub fn weigh_draws(target: &dyn Target, q: &Mixture, draws: usize, seed: u64) -> Result<WeightedDraws, Error> {
     let scratch = ScratchPool::new(rayon::current_num_threads());
@@ -375,6 +375,11 @@ impl WeightedDraws {
     /// Draws with the logs of their weights.
     pub(crate) fn new(draws: Vec<f64>, log_ratios: Vec<f64>) -> Self {
         Self { psis: smooth_usable(&log_ratios), draws, log_ratios }
+    }
+
+    /// Whether they hold as an answer by themselves.
+    pub(crate) fn hold(&self, target: &dyn Target) -> bool {
+        weighted_answer(target, self).is_some()
     }
 
     /// Adds draws of the same mixture, and smooths all weights again.

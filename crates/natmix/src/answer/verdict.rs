@@ -115,7 +115,7 @@ pub(super) fn verdict(diagnostics: &Diagnostics, names: &[String], weights_varia
     }
     match &diagnostics.chains {
         Some(chains) if !level.holds() => reasons.extend(chains.reasons.iter().cloned()),
-        Some(chains) if *level != Level::Chains => {
+        Some(chains) if *level != Level::Chains && !diagnostics.around_chains => {
             notes.push(format!("there were chains too, but they do not hold: {}", chains.reasons.join("; ")));
         }
         _ => {}

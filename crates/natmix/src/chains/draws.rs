@@ -13,7 +13,7 @@ pub struct ChainDraws {
     pub log_p: Vec<f64>,
     /// The energies with which the trajectories that led to them started.
     pub energy: Vec<f64>,
-    /// Which of these trajectories diverged.
+    /// Which of these trajectories diverged; where some iterations have shorter steps than the others, of those alone.
     pub diverged: Vec<bool>,
     /// Number of chains; the first `per_start` of them have started at one point, the next at another, and so on.
     pub chains: usize,

@@ -6,7 +6,7 @@
 //! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
 use super::certificate::{CONFIRMING_RISK, Certificate, ChainLimits, MOST_DIVERGED, MOST_RISK, certify};
-pub use super::draws::ChainDraws;
+use super::draws::ChainDraws;
 use super::scales::Scales;
 use super::walkers::{Group, Moves};
 use super::{Metric, Walkers};
@@ -59,6 +59,7 @@ pub(crate) const FEW_DIMENSIONS: usize = 40;
 const RISKIEST: usize = 8;
 /// Iterations per independent one, about, while warming up.
 const CORRELATED: f64 = 3.0;
+
 /// Where chains are, for those who watch them.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainProgress {
@@ -308,9 +309,12 @@ impl Run<'_, '_> {
                 let holds = certificate.reasons.is_empty();
                 // Judging takes longer the more there are: a fifth more each time, but for the round that confirms.
                 next = if holds { round + 1 } else { (round + 1).max(round * 6 / 5) };
-                if holds && held || exhausted {
+                if holds && held {
+                    return Ok(self.finished(kept, certificate));
+                }
+                if exhausted {
                     if let Some(before) = before.filter(|before| kept.log_p.len() < before.log_p.len() / 2) {
-                        certificate = self.certify(&before, 0, risk, None);
+                        certificate = self.certify(&before, 0, MOST_RISK, None);
                         kept = before;
                     }
                     return Ok(self.finished(kept, certificate));

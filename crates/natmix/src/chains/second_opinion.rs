@@ -4,14 +4,14 @@
 //! depend on how anything mixes. Those of the mixture are used, too: their densities are known already, and they may have been
 //! where the chains have not. Each draw is weighted as one of both proposals together (the balance heuristic).
 
+use super::draws::ChainDraws;
 use super::proposal::Proposal;
-use super::run::ChainDraws;
 use super::statistics::mean_and_variance;
 use crate::answer::accuracy::{MEAN_LIMIT, PROBABILITIES, PROBABILITY_LIMIT, QUANTILE_LIMIT, SD_LIMIT, multiple_for};
 use crate::answer::diagnose::WeightedDraws;
 use crate::error::Error;
 use crate::evaluate::{Batch, Evaluator, Part, Request};
-use crate::family::Mixture;
+use crate::family::{Mixture, log_sum_exp};
 use crate::target::Target;
 
 /// Draws from each proposal, and most proposals: each but the first is fitted to the weighted draws before it.
@@ -45,7 +45,7 @@ pub(crate) fn weigh(
     for round in 0..PROPOSALS {
         let fitted_to = match &weighted {
             None => chains.draws[..half * d].to_vec(),
-            Some(weighted) => resampled(weighted, d),
+            Some(weighted) => weighted.delivered().resample(RESAMPLED, seed),
         };
         let Some(proposal) = Proposal::around(&fitted_to, chains.scales.clone(), d) else { break };
         let request = Request::default();
@@ -63,7 +63,7 @@ pub(crate) fn weigh(
         let mut by_all: Vec<f64> = by_mixture.iter().map(|q| share(own.len()) + q).collect();
         for proposal in &proposals {
             let each = proposal.log_density(&draws);
-            by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_add(*all, share(DRAWS) + q));
+            by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_sum_exp(&[*all, share(DRAWS) + q]));
         }
         let log_ratios = log_p.iter().zip(&by_all).map(|(log_p, log_q)| log_p - log_q).collect();
         let found = WeightedDraws::new(draws.clone(), log_ratios);
@@ -74,25 +74,6 @@ pub(crate) fn weigh(
         }
     }
     Ok(weighted)
-}
-
-/// Draws of equal weight.
-fn resampled(weighted: &WeightedDraws, d: usize) -> Vec<f64> {
-    let (mut upto, mut next) = (0.0, 0.5);
-    let mut draws = Vec::with_capacity(RESAMPLED * d);
-    for (z, weight) in weighted.draws.chunks_exact(d).zip(weighted.weights()) {
-        upto += weight * RESAMPLED as f64;
-        while next < upto {
-            draws.extend_from_slice(z);
-            next += 1.0;
-        }
-    }
-    draws
-}
-
-fn log_add(a: f64, b: f64) -> f64 {
-    let most = a.max(b);
-    if most == f64::NEG_INFINITY { most } else { most + ((a - most).exp() + (b - most).exp()).ln() }
 }
 
 /// The parameter in which the draws of the chains differ from weighted ones by more than they may and than chance explains.
@@ -189,7 +170,7 @@ mod tests {
             constants - 0.5 * n * variance.ln() - 0.5 * fit - 0.5 * (log_tau / 0.7).powi(2)
         };
         let steps: Vec<f64> = (-700..=700).map(|i| given(f64::from(i) * 0.01)).collect();
-        crate::family::log_sum_exp(&steps) + 0.01f64.ln()
+        log_sum_exp(&steps) + 0.01f64.ln()
     }
 
     #[test]
@@ -205,7 +186,7 @@ mod tests {
         let none = WeightedDraws::new(Vec::new(), Vec::new());
         let found = weigh(&mut *evaluator, (&mixture, &none), &chains, (1, &|_| true)).unwrap().unwrap();
         assert!(found.psis.k_hat < 0.6 && found.psis.ess > 1_500.0, "{} {}", found.psis.k_hat, found.psis.ess);
-        let evidence = crate::family::log_sum_exp(&found.log_ratios) - (found.log_ratios.len() as f64).ln();
+        let evidence = log_sum_exp(&found.log_ratios) - (found.log_ratios.len() as f64).ln();
         // Weights with a relative variance of about one, of 4,000 draws.
         assert!((evidence - log_evidence(&DATA)).abs() < 0.08, "{evidence} {}", log_evidence(&DATA));
         assert_eq!(differs(&target, &chains, &found), None);

@@ -5,10 +5,11 @@ use super::driver::Ended;
 use super::observe::{Finishing, Observer, tell_finishing};
 use super::stop::{Stop, StopReason};
 use super::time_left::TimeLeft;
-use crate::answer::diagnose::{Diagnostics, Plan, Unjudged, WeightedDraws, diagnose_with};
+use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
-use crate::chains::run::{self, ChainDraws, ChainProgress, FEW_DIMENSIONS, Watch};
+use crate::chains::draws::ChainDraws;
+use crate::chains::run::{self, ChainProgress, FEW_DIMENSIONS, Watch};
 use crate::chains::{second_opinion, visits};
 use crate::config::{Config, Finish};
 use crate::error::Error;
@@ -190,10 +191,10 @@ impl FinishedRun<'_> {
         if let Some(chains) = &mut chains {
             let around = self.second_opinion(evaluator, &weighted, chains)?;
             unjudged.finish(&chains.certificate);
+            // Weighted draws do not depend on how far chains have gone into the neck of a hierarchy.
+            let wanted = chains.scaled || !unjudged.diagnostics.level.holds();
             match around {
-                Some(around) if !unjudged.diagnostics.level.holds() && unjudged.weigh_again(target, &around) => {
-                    weighted = around;
-                }
+                Some(around) if wanted && unjudged.weigh_again(target, &around) => weighted = around,
                 _ => {}
             }
         }
@@ -233,10 +234,7 @@ impl FinishedRun<'_> {
         let mut watch =
             |progress: &ChainProgress, evaluator: &dyn Evaluator| watch(progress, evaluator) && time.allows(1);
         let mut chains = run::run(&plan, evaluator, &mut watch)?;
-        let weights: Vec<f64> = weighted.psis.log_weights.iter().map(|w| w.exp()).collect();
-        let total: f64 = weights.iter().sum();
-        let weights: Vec<f64> = weights.iter().map(|w| w / total).collect();
-        let unvisited = visits::unvisited(mixture, (&weighted.draws, &weights), &chains.draws);
+        let unvisited = visits::unvisited(mixture, (&weighted.draws, &weighted.weights()), &chains.draws);
         if unvisited > visits::MOST_UNVISITED && !chains.draws.is_empty() {
             chains.certificate.reasons.push(format!(
                 "the chains are hardly ever in parts of the mixture that hold {:.0}% of the mass",
@@ -259,36 +257,33 @@ impl FinishedRun<'_> {
         if mixture.dim() > FEW_DIMENSIONS || chains.stopped {
             return Ok(None);
         }
-        let holds = |drawn: &WeightedDraws| Unjudged::is_held_by(target, drawn);
+        let holds = |drawn: &WeightedDraws| drawn.hold(target);
         let around = second_opinion::weigh(evaluator, (mixture, weighted), chains, (config.seed, &holds))?;
         if !chains.certificate.reasons.is_empty() {
             return Ok(around);
         }
-        let r_hat = chains.certificate.r_hat();
         let usable = around.as_ref().filter(|around| around.psis.trusted() && around.psis.ess >= CONFIRMING);
         let differing = usable.and_then(|around| second_opinion::differs(target, chains, around));
-        // Weights with such a tail are further off than their errors say: they may confirm chains, but not refute them.
-        let (usable, differing) = match around.as_ref() {
-            Some(around) if around.psis.k_hat >= REFUTING_K_HAT && differing.is_some() => (None, None),
-            _ => (usable, differing),
-        };
-        let reason = match differing {
-            Some(name) => Some(format!("the chains differ from draws with importance weights in {name}")),
-            // Weighted draws that hold are preferred to chains of a hierarchy, and those that are good enough to compare confirm them.
-            None if chains.scaled && (usable.is_none() || around.as_ref().is_some_and(holds)) => Some(
+        let (r_hat, of_density) = (chains.certificate.r_hat(), chains.density_r_hat());
+        let reason = match (usable, differing) {
+            // Weights with a heavier tail are further off than their errors say: they may confirm chains, but not refute them.
+            (Some(around), Some(name)) if around.psis.k_hat < REFUTING_K_HAT => {
+                Some(format!("the chains differ from draws with importance weights in {name}"))
+            }
+            (Some(_), None) => None,
+            _ if chains.scaled => Some(
                 "some parameters set the scale of others, and chains may not have gone far enough into where it is small \
                  (try a non-centred parametrisation)"
                     .into(),
             ),
-            None if usable.is_none() && r_hat >= FEW_DIMENSIONS_R_HAT => Some(format!(
+            _ if r_hat >= FEW_DIMENSIONS_R_HAT => Some(format!(
                 "the chains barely agree: R-hat is {r_hat:.3} (below {FEW_DIMENSIONS_R_HAT} is wanted in few dimensions)"
             )),
             // Chains that seldom find a narrow peak differ in how high they are.
-            None if usable.is_none() && chains.density_r_hat() >= FEW_DIMENSIONS_R_HAT => Some(format!(
-                "the chains disagree about how high the density is where they are: R-hat of log p is {:.3}",
-                chains.density_r_hat()
+            _ if of_density >= FEW_DIMENSIONS_R_HAT => Some(format!(
+                "the chains disagree about how high the density is where they are: R-hat of log p is {of_density:.3}"
             )),
-            None => None,
+            _ => None,
         };
         chains.certificate.reasons.extend(reason);
         Ok(around)
