@@ -120,6 +120,10 @@ pub struct Automatic {
     pub components: OrAuto<usize>,
     /// First KL bound of a component's steps; each adapts its own.
     pub trust_region: f64,
+    /// Whether a Gaussian without correlations may take the place of one with a full covariance where its ELBO is higher at the
+    /// start.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub drop_correlations: bool,
     /// Constants of the method; written out only where they were changed.
     #[serde(skip_serializing_if = "Tuning::is_default")]
     pub tuning: Box<Tuning>,
@@ -127,7 +131,7 @@ pub struct Automatic {
 
 impl Default for Automatic {
     fn default() -> Self {
-        Self { components: OrAuto::Auto, trust_region: 1.0, tuning: Box::default() }
+        Self { components: OrAuto::Auto, trust_region: 1.0, drop_correlations: false, tuning: Box::default() }
     }
 }
 

@@ -47,8 +47,9 @@ const WARMING_MOST_STEPS: usize = 16;
 /// Share of accepted trajectories that steps aim at: their harmonic mean, so that chains which are stuck count.
 const ACCEPTED: f64 = 0.65;
 const LEAST_ACCEPTANCE: f64 = 0.05;
-/// What is left of its distance from one where steps prove to be too long.
-const CLOSER: f64 = 0.3;
+/// What is left of its distance from one where steps prove to be too long: in few dimensions, where narrow places are what is left
+/// for chains, and in many.
+const CLOSER: (f64, f64) = (0.3, 0.5);
 /// Kept iterations per round, and rounds before the first certificate and before a new warm-up.
 const ROUND: u64 = 15;
 const FEWEST_ROUNDS: usize = 3;
@@ -195,7 +196,8 @@ impl Run<'_, '_> {
 
     /// Shorter steps can enter what longer ones cannot: those of all iterations, and much shorter ones of some.
     fn shorten_steps(&mut self) {
-        self.accepted = 1.0 - CLOSER * (1.0 - self.accepted);
+        let closer = if self.walkers.d <= FEW_DIMENSIONS { CLOSER.0 } else { CLOSER.1 };
+        self.accepted = 1.0 - closer * (1.0 - self.accepted);
         self.careful = true;
     }
 
@@ -218,7 +220,11 @@ impl Run<'_, '_> {
     fn adapt(&mut self, mut draws: Vec<f64>) -> Result<bool, Error> {
         let d = self.walkers.d;
         let effective = (draws.len() / d) as f64 / CORRELATED;
-        let scales = Scales::of(&draws, d, effective, self.walkers.scales());
+        // A log-concave density has no funnels: what looks like one is noise.
+        let scales = match self.evaluator.is_log_concave() {
+            true => None,
+            false => Scales::of(&draws, d, effective, self.walkers.scales()),
+        };
         let new = scales.is_some() && self.walkers.scales().is_none();
         self.scaled |= scales.is_some();
         self.walkers = self.walkers.clone().in_coordinates(self.evaluator, scales)?;

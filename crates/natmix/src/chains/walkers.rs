@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Points per chunk.
-const CHUNK: usize = 16;
+const CHUNK: usize = 32;
 /// Chains that one thread moves: always as many, so that their bits do not depend on the threads. Products with fewer columns
 /// are slower per column.
 const PIECE: usize = 32;

@@ -21,8 +21,10 @@ use crate::family::CovarianceKind;
 use crate::method::Method;
 use crate::rule::{Rule, WeightRule};
 
-/// Dimension up to which covariances are full by default.
-const FULL_UP_TO: usize = 300;
+/// Dimension up to which covariances are full by default, and that up to which the automatic method makes them full where that is
+/// worth its price.
+const SURELY_FULL_UP_TO: usize = 300;
+const FULL_UP_TO: usize = 1_024;
 /// Components of a density where the method does not choose them.
 const AUTO_COMPONENTS: usize = 30;
 /// Most rows that the diagnostics evaluate, over all draws, and their fewest draws.
@@ -51,7 +53,7 @@ crate::overlay! {
         /// Number of components, or auto [default: auto]
         #[cfg_attr(feature = "clap", arg(long, value_name = "K", value_parser = parse::<OrAuto<usize>>))]
         pub components: OrAuto<usize>,
-        /// Covariances: full, diag, low-rank or auto [default: auto: the method's, diag above 300 dimensions]
+        /// Covariances: full, diag, low-rank or auto [default: auto: the method's, diag above 1,024 dimensions, from 301 where correlations matter little]
         #[cfg_attr(feature = "clap", arg(long, value_name = "SHAPE", value_parser = parse::<OrAuto<CovarianceKind>>))]
         pub covariance: OrAuto<CovarianceKind>,
         /// Where points are drawn from: mixture, component [default: the method's]
@@ -217,14 +219,19 @@ impl Overrides {
         config.init_mean = self.init_mean.clone().map_or_else(|| about.init.0.to_vec(), Vec::from);
         config.init_sd = self.init_sd.clone().map_or_else(|| about.init.1.to_vec(), Vec::from);
         config.diagnostic_draws = diagnostic_draws(config.diagnostic_draws, about.rows);
+        let full_up_to = if method == Method::Auto { FULL_UP_TO } else { SURELY_FULL_UP_TO };
         config.covariance = match self.covariance.unwrap_or_default() {
             OrAuto::Is(shape) => shape,
-            OrAuto::Auto if about.dim > FULL_UP_TO => CovarianceKind::Diag,
+            OrAuto::Auto if about.dim > full_up_to => CovarianceKind::Diag,
             OrAuto::Auto => config.covariance,
         };
         let components = self.components.unwrap_or_default();
         config.strategy = match method {
-            Method::Auto => Automatic { components, ..Automatic::default() }.into(),
+            Method::Auto => {
+                let auto = matches!(self.covariance.unwrap_or_default(), OrAuto::Auto);
+                let drop_correlations = auto && (SURELY_FULL_UP_TO + 1..=FULL_UP_TO).contains(&about.dim);
+                Automatic { components, drop_correlations, ..Automatic::default() }.into()
+            }
             Method::Bbvi
             | Method::Ngvi
             | Method::Von

@@ -22,8 +22,8 @@ use crate::target::coordinate_names;
 use crate::workspace::ScratchPool;
 use std::time::Instant;
 
-/// Most evaluations of chains, in multiples of the budget of a fit.
-const CHAIN_TIMES: u64 = 4;
+/// Most evaluations of chains, in multiples of the budget of a fit: in few dimensions, and in many.
+const CHAIN_TIMES: (u64, u64) = (4, 6);
 
 /// Largest R-hat in few dimensions.
 const FEW_DIMENSIONS_R_HAT: f64 = 1.005;
@@ -229,7 +229,8 @@ impl FinishedRun<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<ChainDraws, Error> {
         let Self { target, config, mixture, .. } = *self;
-        let most = CHAIN_TIMES * budget.unwrap_or(DEFAULT_EVALS);
+        let times = if mixture.dim() <= FEW_DIMENSIONS { CHAIN_TIMES.0 } else { CHAIN_TIMES.1 };
+        let most = times * budget.unwrap_or(DEFAULT_EVALS);
         let plan = run::Plan { target, mixture, seed: config.seed, most };
         let mut watch =
             |progress: &ChainProgress, evaluator: &dyn Evaluator| watch(progress, evaluator) && time.allows(1);
@@ -265,12 +266,15 @@ impl FinishedRun<'_> {
         let usable = around.as_ref().filter(|around| around.psis.trusted() && around.psis.ess >= CONFIRMING);
         let differing = usable.and_then(|around| second_opinion::differs(target, chains, around));
         let (r_hat, of_density) = (chains.certificate.r_hat(), chains.density_r_hat());
+        let log_concave = evaluator.is_log_concave();
         let reason = match (usable, differing) {
             // Weights with a heavier tail are further off than their errors say: they may confirm chains, but not refute them.
             (Some(around), Some(name)) if around.psis.k_hat < REFUTING_K_HAT => {
                 Some(format!("the chains differ from draws with importance weights in {name}"))
             }
             (Some(_), None) => None,
+            // It has neither narrow peaks nor necks.
+            _ if log_concave => None,
             _ if chains.scaled => Some(
                 "some parameters set the scale of others, and chains may not have gone far enough into where it is small \
                  (try a non-centred parametrisation)"

@@ -27,6 +27,7 @@ mod shared;
 mod stages;
 mod state;
 mod tuning;
+mod uncorrelated;
 
 pub use search::SearchSummary;
 pub use tuning::Tuning;
@@ -231,6 +232,13 @@ impl AutomaticStrategy {
             self.state.record.without_points.points = tools.evaluator.spent().evals;
         }
         self.searched = true;
+        if self.settings.drop_correlations && large && self.state.mixture.len() == 1 {
+            let full = self.state.mixture.components()[0].clone();
+            if let Some(diagonal) = self.without_correlations(&full, tools)? {
+                let search = std::mem::take(&mut self.state.phase.search);
+                self.state = first_state(Mixture::single(diagonal), search, &self.settings);
+            }
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! How settings are resolved: by default, in layers, for every method.
 
 use super::*;
+use crate::config::StrategyConfig;
 use crate::family::CovarianceKind;
 
 #[test]
@@ -12,6 +13,13 @@ fn auto_depends_on_the_target() {
     let about = About { dim: 400, rows: Some(1_000_000), one_mode: true, init: (&[2.0], &[3.0]), ..About::default() };
     let one = auto.resolve(None, &about).unwrap();
     assert_eq!((one.covariance, one.diagnostic_draws), (CovarianceKind::Diag, 1_000));
+    let automatic = |dim: usize| Overrides::default().resolve(None, &About { dim, ..About::default() }).unwrap();
+    assert_eq!([1_000, 2_000].map(|dim| automatic(dim).covariance), [CovarianceKind::Full, CovarianceKind::Diag]);
+    let may_drop =
+        |config: Config| matches!(config.strategy, StrategyConfig::Automatic(settings) if settings.drop_correlations);
+    assert_eq!([300, 1_000, 2_000].map(|dim| may_drop(automatic(dim))), [false, true, false]);
+    let full = Overrides { covariance: Some(CovarianceKind::Full.into()), ..Overrides::default() };
+    assert!(!may_drop(full.resolve(None, &About { dim: 1_000, ..About::default() }).unwrap()));
     assert_eq!((one.method(), one.components()), (Method::ComponentDraws, OrAuto::Is(1)));
     let few = auto.resolve(None, &About { rows: Some(1_000), ..about }).unwrap();
     assert_eq!((few.method(), few.components()), (Method::Auto, OrAuto::Auto));

@@ -108,7 +108,7 @@ fn gaussian_at(point: &PathPoint, sd: &[f64], kind: CovarianceKind) -> Option<Ga
 }
 
 /// The ELBO with a few draws; minus infinity where the density cannot be evaluated at one of them.
-fn elbo(evaluator: &mut LimitedEvaluator<'_>, q: &Gaussian, draws: usize, seed: u64) -> Result<f64, Error> {
+pub(super) fn elbo(evaluator: &mut LimitedEvaluator<'_>, q: &Gaussian, draws: usize, seed: u64) -> Result<f64, Error> {
     let d = q.dim();
     let q = Mixture::single(q.clone());
     let (mut z, mut log_p, mut grad) = (vec![0.0; draws * d], vec![0.0; draws], vec![0.0; draws * d]);

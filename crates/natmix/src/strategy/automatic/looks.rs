@@ -23,6 +23,12 @@ impl AutomaticStrategy {
             || self.is_for_answer() && tools.evaluator.is_log_concave() && d >= tuning.one_gaussian_log_concave_dim
     }
 
+    /// Gain over a few iterations below which a Gaussian that chains follow is good enough; zero if it must converge.
+    pub(super) fn rough_gain(&self) -> f64 {
+        let (d, tuning) = (self.state.mixture.dim(), &self.settings.tuning);
+        if self.is_for_answer() { tuning.rough_gain * d.saturating_sub(tuning.rough_dim) as f64 } else { 0.0 }
+    }
+
     /// Takes a look, if it is time for one after `iteration` iterations; returns whether that decides what follows: the run
     /// ends, or a new stage begins with components where the mixture missed mass.
     pub(super) fn look(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<bool, Error> {

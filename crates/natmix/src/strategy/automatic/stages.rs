@@ -7,6 +7,9 @@ use crate::run::history::History;
 use crate::strategy::Tools;
 use crate::strategy::start::spread_out;
 
+/// By how much fewer iterations end a rough fit.
+const ROUGHLY: u64 = 4;
+
 impl AutomaticStrategy {
     /// Adds or splits components, or begins to settle, if it is time after `iteration` iterations.
     pub fn plan(&mut self, iteration: u64, tools: &mut Tools<'_>) -> Result<(), Error> {
@@ -37,16 +40,21 @@ impl AutomaticStrategy {
         let first = phase.stage == 0 && count != fixed;
         // Which components to delete for a fixed number must be seen from weights that have converged.
         let cut = fixed > 0 && self.weight_beyond(fixed) > tuning.growth_min_misfit * tolerance;
-        let enough = age >= tuning.stage_first_min && history.stopped_rising(tolerance) && !cut;
+        let rough = self.rough_gain();
+        let enough = age >= tuning.stage_first_min && history.stopped_rising(tolerance.max(rough)) && !cut;
         let large = fixed == 0 && self.ends_with_one_gaussian(tools);
         // Noise must not pass for convergence where another stage does not follow.
-        let quiet = !large || history.recent().is_some_and(|(_, se)| se <= tuning.one_gaussian_noise);
+        let quiet = !large || history.recent().is_some_and(|(_, se)| se <= tuning.one_gaussian_noise.max(rough));
         let over = first && (age >= tuning.stage_first_max && !large || enough && quiet);
         if large && (converged || over) && for_answer {
             // Chains are cheaper than components here; what they need is a metric.
             // In few dimensions points are cheap, and a Gaussian without their noise may hold by itself.
             let few = self.state.mixture.dim() < self.settings.tuning.one_gaussian_dim;
             self.settle(if few { settling_factor } else { 1 }, true);
+            if rough > 0.0 {
+                let left = &mut self.state.phase.settling_left;
+                *left = left.map(|left| left / ROUGHLY);
+            }
             return Ok(());
         }
         let spent = budget.is_some_and(|most| evals + settling_evals * settling_factor as u64 > most);

@@ -1,9 +1,9 @@
 //! The state of an automatic run between iterations, also as a document and tensors.
 
 use super::{SearchSummary, missed::CandidatePoints, shared::PreviousPoints};
-use crate::config::Config;
+use crate::config::{Config, StrategyConfig};
 use crate::error::Error;
-use crate::family::Mixture;
+use crate::family::{CovarianceKind, Mixture};
 use crate::save::bundle::{Layout, Tensors};
 use crate::save::parts::{Outline, add_mixture, take_mixture};
 use crate::strategy::record::{MOST_COUNT, Record, RecordOutline, take};
@@ -158,7 +158,9 @@ pub(super) fn save(state: &AutomaticState, tensors: &mut Tensors) -> Result<Valu
 pub(super) fn layout(config: &Config, document: &Value) -> Result<Layout, String> {
     let document = read(document)?;
     let (d, count) = (document.mixture.dim, document.mixture.ids.len());
-    if config.covariance != document.mixture.covariance {
+    let dropped = matches!(&config.strategy, StrategyConfig::Automatic(settings) if settings.drop_correlations)
+        && document.mixture.covariance == CovarianceKind::Diag;
+    if config.covariance != document.mixture.covariance && !dropped {
         return Err("settings and mixture differ in number or shape of the components".into());
     }
     let most = crate::config::MOST_COUNT as usize;

@@ -64,6 +64,11 @@ tuning! {
     one_gaussian_log_concave_dim: usize = 21,
     /// Error of the ELBO, in nats, below which such a Gaussian can be seen to have converged.
     one_gaussian_noise: f64 = 1.0,
+    /// Dimension beyond which a run for an answer fits such a Gaussian only roughly: an iteration with a full covariance then takes
+    /// as long as thousands of steps of the chains that follow, and these do not need the last nats.
+    rough_dim: usize = 300,
+    /// Gain of the ELBO over four iterations, in nats per dimension beyond `rough_dim`, below which it is good enough.
+    rough_gain: f64 = 0.02,
     /// How far the ELBO of such a Gaussian must fall below the best before the run returns to that one: in nats, and in
     /// standard errors.
     retreat_nats: f64 = 10.0,

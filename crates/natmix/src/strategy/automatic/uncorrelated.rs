@@ -1,0 +1,57 @@
+//! A Gaussian without correlations, in very many dimensions: hardly any work, since the regression of its iterations needs few points
+//! and no factorisation. Where correlations matter little, one with a full covariance is not worth its price.
+
+use super::along::elbo;
+use super::evaluate::LimitedEvaluator;
+use super::search::SearchSummary;
+use super::{AutomaticKind, AutomaticStrategy, budget, first_state};
+use crate::config::Config;
+use crate::error::Error;
+use crate::family::{CovarianceKind, Gaussian, Mixture};
+use crate::strategy::Tools;
+
+/// Changes the seed, so that the points of this fit are not those of the next.
+const OTHER_POINTS: u64 = 0x5eed_d1a6;
+/// Most iterations.
+const MOST_ITERATIONS: u64 = 150;
+/// Draws that compare the two.
+const DRAWS: usize = 100;
+
+impl AutomaticStrategy {
+    /// The Gaussian without correlations that a short fit finds from the place and the widths of `full`, if its ELBO is higher.
+    pub(super) fn without_correlations(
+        &mut self,
+        full: &Gaussian,
+        tools: &mut Tools<'_>,
+    ) -> Result<Option<Gaussian>, Error> {
+        let seed = self.config.seed ^ OTHER_POINTS;
+        let config = Config { covariance: CovarianceKind::Diag, seed, ..self.config.clone() };
+        let sd: Vec<f64> = full.precision().variances().iter().map(|variance| variance.sqrt()).collect();
+        let Ok(precision) = config.covariance.with_sd(&sd) else { return Ok(None) };
+        let start = Mixture::single(Gaussian::new(full.mean().to_vec(), precision));
+        let kind = AutomaticKind { config: &config, settings: &self.settings };
+        let mut fit = Self::new(&kind, first_state(start, SearchSummary::default(), &self.settings), true);
+        let (tuning, most) = (&self.settings.tuning, budget(&self.config).unwrap_or(u64::MAX));
+        let before = tools.iteration;
+        for iteration in 0..MOST_ITERATIONS {
+            let next = fit.state.phase.draws[0] as u64 + 2 * DRAWS as u64;
+            if tools.evaluator.spent().evals + next > most || !(tools.go_on)(&*tools.evaluator) {
+                break;
+            }
+            tools.iteration = iteration;
+            let (elbo, _) = fit.estimate(tools)?;
+            if !fit.retreats(elbo) {
+                fit.update(iteration, tools.scratch);
+            }
+            if iteration >= tuning.stage_first_min && fit.state.record.history.stopped_rising(fit.rough_gain()) {
+                break;
+            }
+        }
+        tools.iteration = before;
+        let (mixture, _) = fit.state.record.choose(&fit.state.mixture);
+        let diagonal = mixture.components()[0].clone();
+        let mut evaluator = LimitedEvaluator::new(tools, &mut self.work.batch);
+        let elbos = (elbo(&mut evaluator, &diagonal, DRAWS, seed)?, elbo(&mut evaluator, full, DRAWS, seed)?);
+        Ok((elbos.0 > elbos.1).then_some(diagonal))
+    }
+}
