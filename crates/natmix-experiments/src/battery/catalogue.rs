@@ -25,6 +25,7 @@ pub fn targets() -> Vec<BatteryTarget> {
         mixtures(),
         gaussians(),
         hierarchical(),
+        many_groups(),
         regressions(),
         right_gradients(),
         wrong_gradients(),
@@ -194,6 +195,20 @@ fn hierarchical() -> Vec<BatteryTarget> {
         model("groups-30-weak-non-centred", Report, simulated(30, 1.0, 2.0, 2), false),
         model("groups-30-strong-centred", Report, simulated(30, 3.0, 0.5, 3), true),
         model("groups-30-strong-non-centred", Choose, simulated(30, 3.0, 0.5, 3), false),
+    ]
+}
+
+/// The same with as many groups as people have.
+fn many_groups() -> Vec<BatteryTarget> {
+    let model = |name, half, data, centred| {
+        BatteryTarget::exact(name, "many-groups", half, 1.0, HierarchicalNormal::new(data, centred))
+    };
+    let (strong, weak) = (GroupData::simulated(100, 2.0, 1.0, 4), GroupData::simulated(300, 1.0, 2.0, 5));
+    vec![
+        model("groups-100-centred", Report, strong.clone(), true),
+        model("groups-100-non-centred", Choose, strong, false),
+        model("groups-300-centred", Choose, weak.clone(), true),
+        model("groups-300-non-centred", Report, weak, false),
     ]
 }
 
