@@ -16,11 +16,13 @@ pub(crate) mod history;
 pub mod observe;
 pub mod stop;
 pub(crate) mod time_left;
+mod under_way;
 
 pub use checkpoint::State;
 pub use conclusion::Fitted;
 pub use stop::Stop;
 
+use crate::chains::state::ChainState;
 use crate::check;
 use crate::config::{Automatic, Config, Finish};
 use crate::error::Error;
@@ -38,6 +40,10 @@ use time_left::TimeLeft;
 
 /// Budget, in multiples of what a check of the gradient costs, below which there is none.
 const SMALL_BUDGET: u64 = 20;
+
+/// From which factor on a limit of time is longer than the one that ended the fit of a run that is resumed: the command line takes
+/// off what has passed before the fit.
+const LONGER: f64 = 1.1;
 
 /// A fit before it runs: target, settings, start and observers.
 pub struct Fit<'a> {
@@ -71,7 +77,8 @@ impl<'a> Fit<'a> {
     }
 
     /// Continues from a state, such as that of a checkpoint. With the same settings the result has the same bits as that
-    /// of an uninterrupted run.
+    /// of an uninterrupted run. If its chains were under way, they go on, unless other limits let the fit itself go on: then they
+    /// start from its new end.
     pub fn resume(mut self, state: State) -> Self {
         self.start = Start::State(Box::new(state));
         self
@@ -125,20 +132,48 @@ impl<'a> Fit<'a> {
             return Err(Error::InvalidInput("the target has dimension 0, expected at least 1".into()));
         }
         let check = !matches!(start, Start::State(_)) && wants_check(target, &config);
-        let (strategy, counts) = match start {
-            Start::Settings => (kind.begin(dim, None)?, Counts::default()),
-            Start::Mixture(mixture) => (kind.begin(dim, Some(mixture))?, Counts::default()),
-            Start::State(state) => {
-                let counts = state.counts;
-                (state.strategy(&config, dim)?, counts)
-            }
+        let begun = match start {
+            Start::Settings => Begun::with(kind.begin(dim, None)?),
+            Start::Mixture(mixture) => Begun::with(kind.begin(dim, Some(mixture))?),
+            Start::State(state) => Begun::resumed(*state, &config, target)?,
         };
         drop(kind);
         // Entered only once: entering a pool costs more than a small iteration.
         evaluate::with_threads(config.threads, || {
             let threads = rayon::current_num_threads();
-            hosted(target, move || run_in_pool(target, config, (strategy, counts), (check, given), threads, observers))
+            hosted(target, move || run_in_pool(target, config, begun, (check, given), threads, observers))
         })?
+    }
+}
+
+/// Where a run begins.
+struct Begun {
+    strategy: Box<dyn Strategy>,
+    /// What was done before, in a run that this one resumes; its chains; and whether there is still no time to go on with
+    /// its fit.
+    counts: Counts,
+    chains: Option<ChainState>,
+    out_of_time: bool,
+}
+
+impl Begun {
+    fn with(strategy: Box<dyn Strategy>) -> Self {
+        Self { strategy, counts: Counts::default(), chains: None, out_of_time: false }
+    }
+
+    fn resumed(mut state: State, config: &Config, target: &dyn Target) -> Result<Self, Error> {
+        let counts = state.counts;
+        let in_time = |then: f64| config.max_seconds.is_none_or(|now| now > LONGER * then);
+        let out_of_time = state.timed_out.is_some_and(|then| !in_time(then));
+        let chains = state.chains.take().map(|chains| {
+            let chains = chains.restore().ok();
+            let fitting = chains.filter(|chains| chains.fits(target.dim(), target.parameter_names().len()));
+            fitting.ok_or_else(|| {
+                Error::InvalidInput("the state has chains of another target: resume with its own".into())
+            })
+        });
+        let chains = chains.transpose()?;
+        Ok(Self { strategy: state.strategy(config, target.dim())?, counts, chains, out_of_time })
     }
 }
 
@@ -152,7 +187,7 @@ fn hosted(target: &dyn Target, fit: impl FnOnce() -> Result<Fitted, Error> + Sen
 fn run_in_pool(
     target: &dyn Target,
     config: Config,
-    (strategy, mut counts): (Box<dyn Strategy>, Counts),
+    Begun { strategy, mut counts, chains, out_of_time }: Begun,
     (check, given): (bool, bool),
     threads: usize,
     mut observers: Vec<&mut dyn Observer>,
@@ -181,12 +216,16 @@ fn run_in_pool(
             config: &config,
             observers: &mut observers,
             counts,
+            out_of_time,
         };
         driver.run()?
     };
+    // If the fit has gone on, they would have started elsewhere.
+    let same = (ended.counts.iteration, ended.counts.spent) == (counts.iteration, counts.spent);
+    let chains = chains.filter(|_| same);
     let mut time = TimeLeft::of(&config, ended.counts.seconds);
-    let mut fitted =
-        conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), (&start_sd, &mut observers))?;
+    let seen = (&start_sd[..], &mut observers[..]);
+    let mut fitted = conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), seen, chains)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
         diagnostics.verdict.notes.extend(remark);
     }

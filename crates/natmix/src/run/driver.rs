@@ -23,6 +23,8 @@ pub(crate) struct Driver<'a, 'o> {
     pub observers: &'a mut [&'o mut dyn Observer],
     /// What was done before, in the run that this one resumes.
     pub counts: Counts,
+    /// Whether that run had ended its iterations for want of time: then there is none now, whatever the pace.
+    pub out_of_time: bool,
 }
 
 /// A run that has ended.
@@ -76,7 +78,7 @@ impl Driver<'_, '_> {
             }) {
                 Some(StopReason::MaxSeconds)
             } else {
-                None
+                self.out_of_time.then_some(StopReason::MaxSeconds)
             }
         };
         strategy.finished().or_else(limits)

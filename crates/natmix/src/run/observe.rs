@@ -15,6 +15,7 @@
 
 mod film;
 
+pub use super::under_way::ChainsUnderWay;
 pub use film::{Film, Frame};
 
 use crate::chains::run::ChainProgress;
@@ -100,6 +101,12 @@ pub trait Observer: Send {
         ControlFlow::Continue(())
     }
 
+    /// Called after [`finishing`](Observer::finishing), unless an observer asked to stop: for those who save the run. An error ends
+    /// the chains and is handed over with the result.
+    fn chains_under_way(&mut self, _: &ChainsUnderWay<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Called after each iteration. `Break` ends the run; an error ends it too and is handed over with the result.
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, Error>;
 }
@@ -138,6 +145,11 @@ fn tell_all(
 /// Tells every observer of the chains, even if one asked to stop.
 pub(crate) fn tell_finishing(observers: &mut [&mut dyn Observer], finishing: &Finishing) -> ControlFlow<()> {
     tell_all(observers, |observer| observer.finishing(finishing))
+}
+
+/// Tells every observer that may save the run, even if an earlier one failed; the first error wins.
+pub(crate) fn tell_under_way(observers: &mut [&mut dyn Observer], under_way: &ChainsUnderWay<'_>) -> Result<(), Error> {
+    observers.iter_mut().map(|observer| observer.chains_under_way(under_way)).fold(Ok(()), Result::and)
 }
 
 /// A function that is called after every iteration: for progress bars.
