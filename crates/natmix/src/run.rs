@@ -113,8 +113,10 @@ impl<'a> Fit<'a> {
         }
         // The mixture stays as it is, of whatever kind and size.
         self.config.strategy = Automatic::default().into();
-        if let Start::Mixture(mixture) = &self.start {
-            self.config.covariance = mixture.covariance_kind();
+        match &self.start {
+            Start::Settings => {}
+            Start::Mixture(mixture) => self.config.covariance = mixture.covariance_kind(),
+            Start::State(state) => self.config.covariance = state.mixture().covariance_kind(),
         }
         self.config.finish = Finish::Always;
         self.config.diagnostic_draws = self.config.diagnostic_draws.max(1);
