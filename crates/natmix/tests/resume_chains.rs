@@ -36,7 +36,7 @@ fn schools() -> ClosureTarget<'static> {
 }
 
 fn settings(threads: usize) -> Config {
-    Config { threads, seed: 3, finish: Finish::Always, max_evals: Some(20_000), ..Config::default() }
+    Config { threads, seed: 3, finish: Finish::Always, max_iterations: 10, ..Config::default() }
 }
 
 /// Counts iterations of the fit and of the chains, and asks to stop after one of these.
@@ -204,18 +204,18 @@ fn damaged_checkpoints_with_chains_are_refused() {
     let at = bytes.windows(name.len()).position(|part| part == name).unwrap() + name.len();
     unsealed[at..at + 20].copy_from_slice(b"null                ");
     let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    for at in 0..bytes.len() {
+    for at in (0..bytes.len()).step_by(29) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
         assert!(matches!(read_checkpoint_bytes(&damaged), Err(Error::BadFile { .. })), "{at}");
-        if at < header {
-            // Without a checksum it may be valid after all.
-            let mut damaged = unsealed.clone();
-            damaged[at] ^= 1;
-            match read_checkpoint_bytes(&damaged) {
-                Ok(checkpoint) => assert!(checkpoint.to_bytes().is_ok(), "{at}"),
-                Err(error) => assert!(matches!(error, Error::BadFile { .. }), "{at}: {error}"),
-            }
+    }
+    for at in 0..header {
+        // Without a checksum it may be valid after all.
+        let mut damaged = unsealed.clone();
+        damaged[at] ^= 1;
+        match read_checkpoint_bytes(&damaged) {
+            Ok(checkpoint) => assert!(checkpoint.to_bytes().is_ok(), "{at}"),
+            Err(error) => assert!(matches!(error, Error::BadFile { .. }), "{at}: {error}"),
         }
     }
 }
