@@ -31,7 +31,7 @@ use crate::family::Mixture;
 use crate::strategy::{Strategy, kind_of};
 use crate::target::{Target, coordinate_names};
 use crate::workspace::ScratchPool;
-use checkpoint::Counts;
+use checkpoint::{Beginning, Counts};
 use conclusion::conclude;
 use driver::{Driver, Ended};
 use observe::Observer;
@@ -156,15 +156,17 @@ struct Begun {
     counts: Counts,
     chains: Option<ChainState>,
     out_of_time: bool,
+    /// How that run had begun.
+    beginning: Option<Beginning>,
 }
 
 impl Begun {
     fn with(strategy: Box<dyn Strategy>) -> Self {
-        Self { strategy, counts: Counts::default(), chains: None, out_of_time: false }
+        Self { strategy, counts: Counts::default(), chains: None, out_of_time: false, beginning: None }
     }
 
     fn resumed(mut state: State, config: &Config, target: &dyn Target) -> Result<Self, Error> {
-        let counts = state.counts;
+        let (counts, beginning) = (state.counts, state.beginning.take());
         let in_time = |then: f64| config.max_seconds.is_none_or(|now| now > LONGER * then);
         let out_of_time = state.timed_out.is_some_and(|then| !in_time(then));
         let chains = state.chains.take().map(|chains| {
@@ -175,7 +177,7 @@ impl Begun {
             })
         });
         let chains = chains.transpose()?;
-        Ok(Self { strategy: state.strategy(config, target.dim())?, counts, chains, out_of_time })
+        Ok(Self { strategy: state.strategy(config, target.dim())?, counts, chains, out_of_time, beginning })
     }
 }
 
@@ -189,7 +191,7 @@ fn hosted(target: &dyn Target, fit: impl FnOnce() -> Result<Fitted, Error> + Sen
 fn run_in_pool(
     target: &dyn Target,
     config: Config,
-    Begun { strategy, mut counts, chains, out_of_time }: Begun,
+    Begun { strategy, mut counts, chains, out_of_time, beginning }: Begun,
     (check, given): (bool, bool),
     threads: usize,
     mut observers: Vec<&mut dyn Observer>,
@@ -206,7 +208,8 @@ fn run_in_pool(
     } else {
         None
     };
-    let start_sd = check::typical_sd(strategy.mixture());
+    let begin = || Beginning { sd: check::typical_sd(strategy.mixture()), remark };
+    let beginning = beginning.unwrap_or_else(begin);
     let ended = if given {
         Ended { strategy, counts, reason: StopReason::Given, observer_error: None }
     } else {
@@ -219,6 +222,7 @@ fn run_in_pool(
             observers: &mut observers,
             counts,
             out_of_time,
+            beginning: &beginning,
         };
         driver.run()?
     };
@@ -226,10 +230,10 @@ fn run_in_pool(
     let same = (ended.counts.iteration, ended.counts.spent) == (counts.iteration, counts.spent);
     let chains = chains.filter(|_| same);
     let mut time = TimeLeft::of(&config, ended.counts.seconds);
-    let seen = (&start_sd[..], &mut observers[..]);
+    let seen = (&beginning, &mut observers[..]);
     let mut fitted = conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), seen, chains)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
-        diagnostics.verdict.notes.extend(remark);
+        diagnostics.verdict.notes.extend(beginning.remark);
     }
     if let Some(diagnostics) = fitted.diagnostics.as_mut().filter(|_| !(fitted.stop.converged || given)) {
         diagnostics.verdict.add_not_converged();

@@ -49,10 +49,21 @@ pub(crate) struct Counts {
     pub seconds: f64,
 }
 
+/// What the verdict on a run needs to know about its beginning.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Beginning {
+    /// Standard deviation of the start, in each coordinate.
+    pub sd: Vec<f64>,
+    /// What the check of the gradient had to say.
+    pub remark: Option<String>,
+}
+
 /// A run between two iterations: counts, and what its strategy has saved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub(crate) counts: Counts,
+    /// Checkpoints of earlier versions do not have it.
+    pub(crate) beginning: Option<Beginning>,
     mixture: Mixture,
     /// Which kind of strategy it was.
     kind: &'static str,
@@ -68,12 +79,17 @@ pub struct State {
 
 impl State {
     /// The state of a run.
-    pub(crate) fn of(strategy: &dyn Strategy, counts: Counts, config: &Config) -> Result<Self, Error> {
+    pub(crate) fn of(
+        strategy: &dyn Strategy,
+        (counts, beginning): (Counts, &Beginning),
+        config: &Config,
+    ) -> Result<Self, Error> {
         let mut tensors = Tensors::default();
         let document = strategy.save(&mut tensors)?;
         let mixture = strategy.mixture().clone();
         let (kind, data, chains, timed_out) = (kind_of(config).name(), None, None, None);
-        Ok(Self { counts, mixture, kind, document, tensors, data, chains, timed_out })
+        let beginning = Some(beginning.clone());
+        Ok(Self { counts, beginning, mixture, kind, document, tensors, data, chains, timed_out })
     }
 
     /// The same state with chains that finish the fit.
@@ -150,18 +166,23 @@ impl Checkpoint {
 
     /// The bytes that [`Checkpoint::save`] writes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let State { counts, mixture: _, kind: _, document, tensors, data, chains, timed_out } = &self.state;
+        let State { counts, beginning, mixture: _, kind: _, document, tensors, data, chains, timed_out } = &self.state;
         let mut tensors = tensors.clone();
         if let Some(chains) = chains {
             tensors.join(&chains.tensors);
         }
         tensors.add("seconds", vec![1], vec![counts.seconds]);
+        if let Some(Beginning { sd, .. }) = beginning {
+            tensors.add("start_sd", vec![sd.len()], sd.clone());
+        }
         let document = CheckpointDocument {
             config: self.config.clone(),
             iteration: counts.iteration,
             evals: counts.spent.evals,
             dropped: counts.spent.dropped,
             data: data.clone(),
+            start_dim: beginning.as_ref().map(|beginning| beginning.sd.len()),
+            remark: beginning.as_ref().and_then(|beginning| beginning.remark.clone()),
             chains: chains.as_ref().map(|chains| chains.document.clone()),
             timed_out: *timed_out,
             strategy: document.clone(),
@@ -255,6 +276,11 @@ pub struct CheckpointDocument {
     dropped: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<String>,
+    /// Length of `start_sd`, and the remark of the check of the gradient.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_dim: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    remark: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chains: Option<ChainsDocument>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,13 +296,14 @@ impl Stored for Checkpoint {
     type Document = CheckpointDocument;
 
     fn layout(document: &CheckpointDocument) -> Result<Layout, String> {
-        let CheckpointDocument { config, iteration, evals, dropped, strategy, chains, .. } = document;
+        let CheckpointDocument { config, iteration, evals, dropped, strategy, start_dim, chains, .. } = document;
         config.validate().map_err(|error| error.to_string())?;
         if [iteration, evals, dropped].iter().any(|count| **count > MOST_COUNT) {
             return Err("a counter is out of range".into());
         }
         let mut layout = kind_of(config).layout(strategy)?;
         layout.push(("seconds".into(), vec![1]));
+        layout.extend(start_dim.map(|d| ("start_sd".to_owned(), vec![d])));
         if let Some(chains) = chains {
             layout.extend(chains.layout()?);
         }
@@ -284,8 +311,20 @@ impl Stored for Checkpoint {
     }
 
     fn assemble(document: CheckpointDocument, mut tensors: Tensors) -> Result<Self, String> {
-        let CheckpointDocument { config, iteration, evals, dropped, strategy, data, chains, timed_out } = document;
+        let CheckpointDocument {
+            config,
+            iteration,
+            evals,
+            dropped,
+            data,
+            start_dim,
+            remark,
+            chains,
+            timed_out,
+            strategy,
+        } = document;
         let chains = chains.map(|chains| SavedChains::take(chains, &mut tensors)).transpose()?;
+        let beginning = start_dim.map(|_| Beginning { sd: tensors.take("start_sd"), remark });
         let seconds = tensors.take("seconds");
         check_all("seconds", &seconds, |x| x.is_finite() && x >= 0.0)?;
         let kind = kind_of(&config);
@@ -293,6 +332,7 @@ impl Stored for Checkpoint {
         drop(kind);
         let state = State {
             counts: Counts { iteration, spent: Spent { evals, dropped }, seconds: seconds[0] },
+            beginning,
             mixture: loaded.mixture().clone(),
             kind: name,
             document: strategy,
@@ -301,6 +341,10 @@ impl Stored for Checkpoint {
             chains,
             timed_out,
         };
+        let dim = state.mixture.dim();
+        if state.beginning.as_ref().is_some_and(|beginning| beginning.sd.len() != dim) {
+            return Err("`start_sd` has another dimension than its mixture".into());
+        }
         Ok(Self { state, config })
     }
 }

@@ -1,6 +1,6 @@
 //! The end of a run: its result is chosen and measured with fresh draws.
 
-use super::checkpoint::{Counts, State};
+use super::checkpoint::{Beginning, Counts, State};
 use super::driver::Ended;
 use super::observe::Observer;
 use super::stop::{Stop, StopReason};
@@ -82,7 +82,7 @@ pub(crate) fn conclude(
     target: &dyn Target,
     evaluator: &mut dyn Evaluator,
     (scratch, time): (&ScratchPool, &mut TimeLeft),
-    (start_sd, observers): (&[f64], &mut [&mut dyn Observer]),
+    (beginning, observers): (&Beginning, &mut [&mut dyn Observer]),
     from: Option<ChainState>,
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
@@ -93,10 +93,11 @@ pub(crate) fn conclude(
     let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
     let (mut chain_evals, mut halted) = (0, None);
     if config.diagnostic_draws > 0 {
+        let start_sd = &beginning.sd[..];
         let run = FinishedRun { target, config: &config, mixture: &mixture, converged, answer_holds, start_sd };
         let cancelled = reason == StopReason::Cancelled;
-        let mut chain_watch =
-            ChainWatch { observers, config: &config, strategy: &*strategy, counts, reason, clock, halt: None };
+        let (config, strategy) = (&config, &*strategy);
+        let mut chain_watch = ChainWatch { observers, config, strategy, beginning, counts, reason, clock, halt: None };
         let mut watch = |chains: &ChainState, evaluator: &dyn Evaluator| chain_watch.tell(chains, evaluator);
         let watch = (!cancelled).then_some(&mut watch as &mut Watch<'_>);
         let measured = run.measure(evaluator, (scratch, time), counts.spent.evals, (watch, from));
@@ -118,7 +119,7 @@ pub(crate) fn conclude(
             Err(error) => diagnostics_error = Some(error),
         }
     }
-    let state = halted.map_or_else(|| State::of(&*strategy, counts, &config), Ok)?;
+    let state = halted.map_or_else(|| State::of(&*strategy, (counts, beginning), &config), Ok)?;
     let Counts { iteration: iterations, spent, seconds } = counts;
     Ok(Fitted {
         mixture,

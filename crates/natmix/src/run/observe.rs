@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::evaluate::Spent;
 use crate::family::Mixture;
 use crate::rule::StepInfo;
-use crate::run::checkpoint::{Checkpoint, Counts, State};
+use crate::run::checkpoint::{Beginning, Checkpoint, Counts, State};
 use crate::strategy::Strategy;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -54,6 +54,7 @@ pub struct Iteration<'a> {
     /// The settings of the run.
     pub config: &'a Config,
     pub(crate) strategy: &'a dyn Strategy,
+    pub(crate) beginning: &'a Beginning,
 }
 
 impl Iteration<'_> {
@@ -64,7 +65,8 @@ impl Iteration<'_> {
             spent: Spent { evals: self.evals, dropped: self.dropped },
             seconds: self.seconds,
         };
-        Ok(Checkpoint { state: State::of(self.strategy, counts, self.config)?, config: self.config.clone() })
+        let state = State::of(self.strategy, (counts, self.beginning), self.config)?;
+        Ok(Checkpoint { state, config: self.config.clone() })
     }
 }
 

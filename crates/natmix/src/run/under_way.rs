@@ -1,6 +1,6 @@
 //! Chains under way: whoever watches is told, and what it takes to resume the run within them is handed out.
 
-use super::checkpoint::{Checkpoint, Counts, State};
+use super::checkpoint::{Beginning, Checkpoint, Counts, State};
 use super::observe::{Finishing, Observer, tell_finishing, tell_under_way};
 use super::stop::StopReason;
 use crate::chains::run::ChainProgress;
@@ -17,6 +17,7 @@ pub struct ChainsUnderWay<'a> {
     /// The settings of the run.
     pub config: &'a Config,
     strategy: &'a dyn Strategy,
+    beginning: &'a Beginning,
     counts: Counts,
     /// Why the fit has ended.
     reason: StopReason,
@@ -34,7 +35,8 @@ impl ChainsUnderWay<'_> {
     pub fn checkpoint(&self) -> Result<Option<Checkpoint>, Error> {
         let Some(chains) = self.chains.save() else { return Ok(None) };
         let timed_out = self.config.max_seconds.filter(|_| self.reason == StopReason::MaxSeconds);
-        let state = State::of(self.strategy, self.counts, self.config)?.with_chains(chains, timed_out);
+        let state =
+            State::of(self.strategy, (self.counts, self.beginning), self.config)?.with_chains(chains, timed_out);
         Ok(Some(Checkpoint { state, config: self.config.clone() }))
     }
 }
@@ -53,6 +55,7 @@ pub(crate) struct ChainWatch<'a, 'o> {
     pub observers: &'a mut [&'o mut dyn Observer],
     pub config: &'a Config,
     pub strategy: &'a dyn Strategy,
+    pub beginning: &'a Beginning,
     /// The fit: its counts, why it has ended, and when.
     pub counts: Counts,
     pub reason: StopReason,
@@ -63,10 +66,11 @@ pub(crate) struct ChainWatch<'a, 'o> {
 impl ChainWatch<'_, '_> {
     /// Tells everyone about an iteration; returns whether to go on.
     pub fn tell(&mut self, chains: &ChainState, evaluator: &dyn Evaluator) -> bool {
-        let Self { config, strategy, reason, .. } = *self;
+        let Self { config, strategy, beginning, reason, .. } = *self;
         let seconds = self.counts.seconds + self.clock.elapsed().as_secs_f64();
         let finishing = Finishing { chains: chains.progress, evals: evaluator.spent().evals, seconds };
-        let under_way = ChainsUnderWay { config, strategy, counts: Counts { seconds, ..self.counts }, reason, chains };
+        let counts = Counts { seconds, ..self.counts };
+        let under_way = ChainsUnderWay { config, strategy, beginning, counts, reason, chains };
         let stopped = tell_finishing(self.observers, &finishing).is_break();
         // After an observer has failed, what it has written may lack something.
         let failed = match stopped || reason == StopReason::ObserverFailed {

@@ -113,6 +113,7 @@ fn run_in_time(
         observers: &mut observers,
         counts,
         out_of_time,
+        beginning: &Beginning { sd: vec![1.0], remark: None },
     };
     driver.run().unwrap()
 }
