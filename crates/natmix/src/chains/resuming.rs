@@ -1,11 +1,11 @@
 //! Chains that were interrupted and go on from a file are the same, bit for bit, as those that were not.
 
 use super::draws::ChainDraws;
-use super::run::{Plan, run};
+use super::run::{ChainProgress, Plan, run};
 use super::saved::{ChainsDocument, SavedChains};
 use super::state::ChainState;
 use super::tests::funnel;
-use crate::evaluate::{Limits, of_target, with_threads};
+use crate::evaluate::{Evaluator, Limits, of_target, with_threads};
 use crate::family::{Gaussian, Mixture};
 use crate::save::bundle::{Layout, Stored, Tensors, encode, read_bytes};
 use crate::target::Target;
@@ -36,7 +36,7 @@ fn through_a_file(state: &ChainState) -> ChainState {
 /// A run with its own evaluator, until it ends or has done so many iterations: then its state.
 fn run_for(
     (target, seed, most): (&dyn Target, u64, u64),
-    from: Option<ChainState>,
+    mut from: Option<ChainState>,
     iterations: u64,
 ) -> (ChainDraws, u64, Option<ChainState>) {
     let pool = ScratchPool::new(2);
@@ -44,14 +44,14 @@ fn run_for(
     let d = target.dim();
     let mixture = Mixture::single(Gaussian::isotropic(vec![0.0; d], 1.0));
     let (mut done, mut saved) = (0, None);
-    let mut watch = |state: &ChainState, _: &dyn crate::evaluate::Evaluator| {
+    let mut watch = |_: &ChainProgress, state: &ChainState, _: &dyn Evaluator| {
         done += 1;
         if done == iterations {
             saved = Some(through_a_file(state));
         }
         done < iterations
     };
-    let found = run(&Plan { target, mixture: &mixture, seed, most }, &mut *evaluator, &mut watch, from).unwrap();
+    let found = run(&Plan { target, mixture: &mixture, seed, most }, &mut *evaluator, &mut watch, &mut from).unwrap();
     (found, evaluator.spent().evals, saved)
 }
 
@@ -104,6 +104,27 @@ fn chains_that_diverge_or_end_early_resume_too() {
     let gaussian = Mixture::single(Gaussian::new(vec![1.0, -2.0, 0.5], precision));
     check(&gaussian, (2, 100_000), 11, |state| dense |= matches!(state.metric, super::Metric::Dense { .. }));
     assert!(careful, "no steps were shortened");
+}
+
+#[test]
+fn chains_with_another_seed_are_left_to_theirs() {
+    let target = funnel(5, 1.0);
+    let (_, _, mut from) = run_for((&target, 6, 400_000), None, 30);
+    let pool = ScratchPool::new(1);
+    let mut evaluator = of_target(&target, &pool, Limits::default());
+    let mixture = Mixture::single(Gaussian::isotropic(vec![0.0; 5], 1.0));
+    let mut run_with = |seed: u64, from: &mut Option<ChainState>| {
+        let mut seen = Vec::new();
+        let mut watch = |progress: &ChainProgress, _: &ChainState, _: &dyn Evaluator| {
+            seen.push(progress.iteration);
+            seen.len() < 2
+        };
+        let plan = Plan { target: &target, mixture: &mixture, seed, most: 400_000 };
+        run(&plan, &mut *evaluator, &mut watch, from).unwrap();
+        seen
+    };
+    assert_eq!((run_with(7, &mut from), run_with(6, &mut from)), (vec![1, 2], vec![31, 32]));
+    assert!(from.is_none());
 }
 
 #[test]

@@ -54,8 +54,8 @@ pub struct ChainProgress {
     pub r_hat: f64,
 }
 
-/// Is told about every iteration; says whether to go on.
-pub(crate) type Watch<'a> = dyn FnMut(&ChainState, &dyn Evaluator) -> bool + 'a;
+/// Is told about every iteration, with all that it takes to resume the chains after it; says whether to go on.
+pub(crate) type Watch<'a> = dyn FnMut(&ChainProgress, &ChainState, &dyn Evaluator) -> bool + 'a;
 
 /// What chains are to do.
 pub(crate) struct Plan<'a> {
@@ -74,24 +74,23 @@ pub(super) struct Run<'a, 'w> {
     watch: &'a mut Watch<'w>,
     pub stopped: bool,
     pub state: ChainState,
-    seed: u64,
     /// What was spent before the chains, and evaluations at which to stop.
     began: Spent,
     limit: u64,
 }
 
-/// Runs chains until their certificate holds, their evaluations are used up, or `watch` says so. Goes on with those that an
-/// interrupted run has left, if there are any.
+/// Runs chains until their certificate holds, their evaluations are used up, or `watch` says so. Takes and goes on
+/// with those that an interrupted run has left, if they are those of this plan.
 pub(crate) fn run(
     plan: &Plan<'_>,
     evaluator: &mut dyn Evaluator,
     watch: &mut Watch<'_>,
-    from: Option<ChainState>,
+    from: &mut Option<ChainState>,
 ) -> Result<ChainDraws, Error> {
     let Plan { target, mixture, seed, most } = *plan;
     let began = evaluator.spent();
     let limit = began.evals.saturating_add(most);
-    let state = match from {
+    let state = match from.take_if(|state| state.seed == seed) {
         Some(state) => {
             evaluator.count(state.spent);
             state
@@ -100,10 +99,10 @@ pub(crate) fn run(
             let points = first_points(evaluator, mixture, seed)?;
             let log_step = (FIRST_STEP * (mixture.dim() as f64).powf(-0.25)).ln();
             let walkers = Walkers::start(evaluator, points)?;
-            ChainState::new(walkers, Metric::of_mixture(mixture), log_step, ACCEPTED)
+            ChainState::new(seed, walkers, Metric::of_mixture(mixture), (log_step, ACCEPTED))
         }
     };
-    let mut run = Run { target, evaluator, watch, stopped: false, state, seed, began, limit };
+    let mut run = Run { target, evaluator, watch, stopped: false, state, began, limit };
     run.warm_up()?;
     run.keep()
 }
@@ -128,7 +127,7 @@ impl Run<'_, '_> {
     pub fn tell(&mut self) {
         let Spent { evals, dropped } = self.evaluator.spent();
         self.state.spent = Spent { evals: evals - self.began.evals, dropped: dropped - self.began.dropped };
-        self.stopped |= !(self.watch)(&self.state, &*self.evaluator);
+        self.stopped |= !(self.watch)(&self.state.progress, &self.state, &*self.evaluator);
     }
 
     /// Shorter steps can enter what longer ones cannot: those of all iterations, and much shorter ones of some.
@@ -171,7 +170,7 @@ impl Run<'_, '_> {
     pub fn iterate(&mut self, length: f64, warming: bool) -> Result<Moves, Error> {
         self.state.progress.iteration += 1;
         let iteration = self.state.progress.iteration;
-        let mut noise = Noise::new(self.seed, Purpose::Chains, 1, iteration, 1);
+        let mut noise = Noise::new(self.state.seed, Purpose::Chains, 1, iteration, 1);
         let length = length * (JITTER.0 + (JITTER.1 - JITTER.0) * noise.uniform());
         let shorter = if self.is_careful() { CAREFUL } else { 1.0 };
         let (length, longest) = (shorter * length, shorter * self.state.log_step.exp());
@@ -181,7 +180,7 @@ impl Run<'_, '_> {
         let steps = ((length / longest).ceil() as usize).clamp(1, most);
         let step = (length / steps as f64).min(longest);
         let groups = [Group { metric: &self.state.metric, chains: 0..self.state.walkers.len(), step }];
-        let key = (self.seed, Purpose::Chains, iteration);
+        let key = (self.state.seed, Purpose::Chains, iteration);
         let moves = self.state.walkers.advance(self.evaluator, &groups, steps, key)?;
         if warming && !self.is_careful() {
             self.state.adapted += 1;

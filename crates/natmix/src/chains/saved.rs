@@ -35,6 +35,7 @@ pub(crate) struct SavedChains {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChainsDocument {
+    seed: u64,
     dim: usize,
     /// Whether the metric is a whole covariance.
     dense: bool,
@@ -129,6 +130,7 @@ impl ChainState {
             scales.add_to(&mut tensors);
         }
         let document = ChainsDocument {
+            seed: self.seed,
             dim: d,
             dense: matches!(metric, Metric::Dense { .. }),
             scales: walkers.scales().map(Scales::counts),
@@ -194,6 +196,7 @@ impl SavedChains {
         let step = take("step");
         let r_hat = if step[2] == 0.0 { f64::NAN } else { step[2] };
         Ok(ChainState {
+            seed: document.seed,
             walkers,
             metric,
             log_step: step[0],

@@ -9,6 +9,8 @@ use crate::evaluate::Spent;
 /// Chains with their adaptation, and where they are in the course of things.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainState {
+    /// Of their noise: no two runs of chains in one fit have the same.
+    pub seed: u64,
     pub walkers: Walkers,
     pub metric: Metric,
     pub log_step: f64,
@@ -35,8 +37,9 @@ pub(crate) struct ChainState {
 
 impl ChainState {
     /// Chains that have not moved yet.
-    pub fn new(walkers: Walkers, metric: Metric, log_step: f64, accepted: f64) -> Self {
+    pub fn new(seed: u64, walkers: Walkers, metric: Metric, (log_step, accepted): (f64, f64)) -> Self {
         Self {
+            seed,
             walkers,
             metric,
             log_step,

@@ -10,7 +10,7 @@ use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::draws::ChainDraws;
-use crate::chains::run::{self, FEW_DIMENSIONS, Watch};
+use crate::chains::run::{self, ChainProgress, FEW_DIMENSIONS, Watch};
 use crate::chains::state::ChainState;
 use crate::chains::{second_opinion, visits};
 use crate::config::{Config, Finish};
@@ -83,7 +83,7 @@ pub(crate) fn conclude(
     evaluator: &mut dyn Evaluator,
     (scratch, time): (&ScratchPool, &mut TimeLeft),
     (beginning, observers): (&Beginning, &mut [&mut dyn Observer]),
-    from: Option<ChainState>,
+    mut from: Option<ChainState>,
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
     let Ended { strategy, counts, mut reason, mut observer_error } = ended;
@@ -98,9 +98,11 @@ pub(crate) fn conclude(
         let cancelled = reason == StopReason::Cancelled;
         let (config, strategy) = (&config, &*strategy);
         let mut chain_watch = ChainWatch { observers, config, strategy, beginning, counts, reason, clock, halt: None };
-        let mut watch = |chains: &ChainState, evaluator: &dyn Evaluator| chain_watch.tell(chains, evaluator);
+        let mut watch = |progress: &ChainProgress, state: &ChainState, evaluator: &dyn Evaluator| {
+            chain_watch.tell(progress, state, evaluator)
+        };
         let watch = (!cancelled).then_some(&mut watch as &mut Watch<'_>);
-        let measured = run.measure(evaluator, (scratch, time), counts.spent.evals, (watch, from));
+        let measured = run.measure(evaluator, (scratch, time), counts.spent.evals, (watch, &mut from));
         if let Some(Halt { reason: halt, error, state }) = chain_watch.halt {
             (reason, halted) = (halt, state);
             observer_error = observer_error.or(error);
@@ -168,7 +170,7 @@ impl FinishedRun<'_> {
         evaluator: &mut dyn Evaluator,
         (scratch, time): (&ScratchPool, &mut TimeLeft),
         evals: u64,
-        (watch, from): (Option<&mut Watch<'_>>, Option<ChainState>),
+        (watch, from): (Option<&mut Watch<'_>>, &mut Option<ChainState>),
     ) -> Result<Measured, Error> {
         let Self { target, config, mixture, converged, start_sd, .. } = *self;
         let budget = kind_of(config).budget();
@@ -227,12 +229,14 @@ impl FinishedRun<'_> {
         (budget, time): (Option<u64>, TimeLeft),
         weighted: &WeightedDraws,
         watch: &mut Watch<'_>,
-        from: Option<ChainState>,
+        from: &mut Option<ChainState>,
     ) -> Result<ChainDraws, Error> {
         let Self { target, config, mixture, .. } = *self;
         let most = CHAIN_TIMES * budget.unwrap_or(DEFAULT_EVALS);
         let plan = run::Plan { target, mixture, seed: config.seed, most };
-        let mut watch = |state: &ChainState, evaluator: &dyn Evaluator| watch(state, evaluator) && time.allows(1);
+        let mut watch = |progress: &ChainProgress, state: &ChainState, evaluator: &dyn Evaluator| {
+            watch(progress, state, evaluator) && time.allows(1)
+        };
         let mut chains = run::run(&plan, evaluator, &mut watch, from)?;
         let unvisited = visits::unvisited(mixture, (&weighted.draws, &weighted.weights()), &chains.draws);
         if unvisited > visits::MOST_UNVISITED && !chains.draws.is_empty() {

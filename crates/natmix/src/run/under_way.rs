@@ -65,10 +65,10 @@ pub(crate) struct ChainWatch<'a, 'o> {
 
 impl ChainWatch<'_, '_> {
     /// Tells everyone about an iteration; returns whether to go on.
-    pub fn tell(&mut self, chains: &ChainState, evaluator: &dyn Evaluator) -> bool {
+    pub fn tell(&mut self, progress: &ChainProgress, chains: &ChainState, evaluator: &dyn Evaluator) -> bool {
         let Self { config, strategy, beginning, reason, .. } = *self;
         let seconds = self.counts.seconds + self.clock.elapsed().as_secs_f64();
-        let finishing = Finishing { chains: chains.progress, evals: evaluator.spent().evals, seconds };
+        let finishing = Finishing { chains: *progress, evals: evaluator.spent().evals, seconds };
         let counts = Counts { seconds, ..self.counts };
         let under_way = ChainsUnderWay { config, strategy, beginning, counts, reason, chains };
         let stopped = tell_finishing(self.observers, &finishing).is_break();
