@@ -336,8 +336,10 @@ impl EngineRun<'_> {
         let mut fitted = if given { fit.finish()? } else { fit.run()? };
         fitted.evals += before;
         fitted.config.max_seconds = of_settings;
-        let IterationRecorder { file, rows, .. } = recorder;
-        if let Some((path, data)) = checkpoint.filter(|_| fitted.observer_error.is_none()) {
+        let IterationRecorder { file, rows, checkpointer, .. } = recorder;
+        // One with chains leaves less to repeat than the end of the fit.
+        let latest = fitted.state.has_chains() || !checkpointer.is_some_and(|checkpointer| checkpointer.has_chains());
+        if let Some((path, data)) = checkpoint.filter(|_| latest && fitted.observer_error.is_none()) {
             // Whatever happens before the results are complete, the run can be resumed from its end. After an observer has
             // failed the trace may lack rows, and the last checkpoint that it covers stays.
             let state = fitted.state.clone().with_data(data);

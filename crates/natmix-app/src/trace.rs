@@ -5,7 +5,7 @@ use crate::fit::FitWatch;
 use crate::folder::{self, OutputFolder};
 use crate::record::{files, read_rows};
 use natmix::checkpoint::Checkpointer;
-use natmix::observe::{Finishing, Iteration, Observer, Searching, TraceRow};
+use natmix::observe::{ChainsUnderWay, Finishing, Iteration, Observer, Searching, TraceRow};
 use natmix_nets::training::{EpochRow, EpochWatch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -58,6 +58,10 @@ impl Observer for IterationRecorder<'_> {
     fn finishing(&mut self, finishing: &Finishing) -> ControlFlow<()> {
         self.watch.finishing(finishing);
         ControlFlow::Continue(())
+    }
+
+    fn chains_under_way(&mut self, chains: &ChainsUnderWay<'_>) -> Result<(), natmix::Error> {
+        self.checkpointer.as_mut().map_or(Ok(()), |checkpointer| checkpointer.chains_under_way(chains))
     }
 
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, natmix::Error> {

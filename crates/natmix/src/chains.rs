@@ -2,19 +2,25 @@
 
 pub mod certificate;
 pub mod draws;
+mod keep;
 pub(crate) mod metric;
 mod proposal;
 pub mod run;
+pub(crate) mod saved;
 mod scales;
 pub(crate) mod second_opinion;
+pub(crate) mod state;
 mod statistics;
 pub(crate) mod visits;
 pub(crate) mod walkers;
+mod warm_up;
 
 pub(crate) use metric::Metric;
 pub(crate) use walkers::Walkers;
 
 #[cfg(test)]
 mod exactness;
+#[cfg(test)]
+mod resuming;
 #[cfg(test)]
 mod tests;

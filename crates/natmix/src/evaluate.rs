@@ -196,6 +196,9 @@ pub trait Evaluator: Send {
     /// What the batches submitted so far have cost.
     fn spent(&self) -> Spent;
 
+    /// Counts what a run that is resumed had spent, as if it had been spent here.
+    fn count(&mut self, spent: Spent);
+
     /// Whether `points` more evaluations are within the budget.
     fn affords(&self, points: u64) -> bool;
 }
@@ -230,6 +233,9 @@ macro_rules! answer_from_ledger {
         fn spent(&self) -> Spent {
             self.ledger.limits.spent
         }
+        fn count(&mut self, spent: Spent) {
+            self.ledger.count(spent);
+        }
         fn affords(&self, points: u64) -> bool {
             self.ledger.affords(points)
         }
@@ -252,14 +258,21 @@ impl Ledger {
 
     /// Counts and keeps a batch that has been evaluated.
     fn enter(&mut self, batch: Batch) -> Ticket {
+        let mut spent = Spent::default();
         for report in batch.parts.iter().flat_map(|part| &part.reports) {
-            self.limits.spent.evals += report.evals;
-            self.limits.spent.dropped += report.dropped;
+            spent.evals += report.evals;
+            spent.dropped += report.dropped;
         }
+        self.count(spent);
         let number = self.next;
         self.next += 1;
         self.finished.push_back((Ticket(number), batch));
         Ticket(number)
+    }
+
+    fn count(&mut self, spent: Spent) {
+        self.limits.spent.evals += spent.evals;
+        self.limits.spent.dropped += spent.dropped;
     }
 
     fn collect(&mut self, ticket: &Ticket) -> Result<Batch, Error> {

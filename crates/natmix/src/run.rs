@@ -16,11 +16,13 @@ pub(crate) mod history;
 pub mod observe;
 pub mod stop;
 pub(crate) mod time_left;
+mod under_way;
 
 pub use checkpoint::State;
 pub use conclusion::Fitted;
 pub use stop::Stop;
 
+use crate::chains::state::ChainState;
 use crate::check;
 use crate::config::{Automatic, Config, Finish};
 use crate::error::Error;
@@ -29,7 +31,7 @@ use crate::family::Mixture;
 use crate::strategy::{Strategy, kind_of};
 use crate::target::{Target, coordinate_names};
 use crate::workspace::ScratchPool;
-use checkpoint::Counts;
+use checkpoint::{Beginning, Counts};
 use conclusion::conclude;
 use driver::{Driver, Ended};
 use observe::Observer;
@@ -38,6 +40,10 @@ use time_left::TimeLeft;
 
 /// Budget, in multiples of what a check of the gradient costs, below which there is none.
 const SMALL_BUDGET: u64 = 20;
+
+/// From which factor on a limit of time is longer than the one that ended the fit of a run that is resumed: the command line takes
+/// off what has passed before the fit.
+const LONGER: f64 = 1.1;
 
 /// A fit before it runs: target, settings, start and observers.
 pub struct Fit<'a> {
@@ -71,7 +77,8 @@ impl<'a> Fit<'a> {
     }
 
     /// Continues from a state, such as that of a checkpoint. With the same settings the result has the same bits as that
-    /// of an uninterrupted run.
+    /// of an uninterrupted run. If its chains were under way, they go on, unless other limits let the fit itself go on: then they
+    /// start from its new end.
     pub fn resume(mut self, state: State) -> Self {
         self.start = Start::State(Box::new(state));
         self
@@ -106,8 +113,10 @@ impl<'a> Fit<'a> {
         }
         // The mixture stays as it is, of whatever kind and size.
         self.config.strategy = Automatic::default().into();
-        if let Start::Mixture(mixture) = &self.start {
-            self.config.covariance = mixture.covariance_kind();
+        match &self.start {
+            Start::Settings => {}
+            Start::Mixture(mixture) => self.config.covariance = mixture.covariance_kind(),
+            Start::State(state) => self.config.covariance = state.mixture().covariance_kind(),
         }
         self.config.finish = Finish::Always;
         self.config.diagnostic_draws = self.config.diagnostic_draws.max(1);
@@ -125,20 +134,50 @@ impl<'a> Fit<'a> {
             return Err(Error::InvalidInput("the target has dimension 0, expected at least 1".into()));
         }
         let check = !matches!(start, Start::State(_)) && wants_check(target, &config);
-        let (strategy, counts) = match start {
-            Start::Settings => (kind.begin(dim, None)?, Counts::default()),
-            Start::Mixture(mixture) => (kind.begin(dim, Some(mixture))?, Counts::default()),
-            Start::State(state) => {
-                let counts = state.counts;
-                (state.strategy(&config, dim)?, counts)
-            }
+        let begun = match start {
+            Start::Settings => Begun::with(kind.begin(dim, None)?),
+            Start::Mixture(mixture) => Begun::with(kind.begin(dim, Some(mixture))?),
+            Start::State(state) => Begun::resumed(*state, &config, target)?,
         };
         drop(kind);
         // Entered only once: entering a pool costs more than a small iteration.
         evaluate::with_threads(config.threads, || {
             let threads = rayon::current_num_threads();
-            hosted(target, move || run_in_pool(target, config, (strategy, counts), (check, given), threads, observers))
+            hosted(target, move || run_in_pool(target, config, begun, (check, given), threads, observers))
         })?
+    }
+}
+
+/// Where a run begins.
+struct Begun {
+    strategy: Box<dyn Strategy>,
+    /// What was done before, in a run that this one resumes; its chains; and whether there is still no time to go on with
+    /// its fit.
+    counts: Counts,
+    chains: Option<ChainState>,
+    out_of_time: bool,
+    /// How that run had begun.
+    beginning: Option<Beginning>,
+}
+
+impl Begun {
+    fn with(strategy: Box<dyn Strategy>) -> Self {
+        Self { strategy, counts: Counts::default(), chains: None, out_of_time: false, beginning: None }
+    }
+
+    fn resumed(mut state: State, config: &Config, target: &dyn Target) -> Result<Self, Error> {
+        let (counts, beginning) = (state.counts, state.beginning.take());
+        let in_time = |then: f64| config.max_seconds.is_none_or(|now| now > LONGER * then);
+        let out_of_time = state.timed_out.is_some_and(|then| !in_time(then));
+        let chains = state.chains.take().map(|chains| {
+            let chains = chains.restore().ok();
+            let fitting = chains.filter(|chains| chains.fits(target.dim(), target.parameter_names().len()));
+            fitting.ok_or_else(|| {
+                Error::InvalidInput("the state has chains of another target: resume with its own".into())
+            })
+        });
+        let chains = chains.transpose()?;
+        Ok(Self { strategy: state.strategy(config, target.dim())?, counts, chains, out_of_time, beginning })
     }
 }
 
@@ -152,7 +191,7 @@ fn hosted(target: &dyn Target, fit: impl FnOnce() -> Result<Fitted, Error> + Sen
 fn run_in_pool(
     target: &dyn Target,
     config: Config,
-    (strategy, mut counts): (Box<dyn Strategy>, Counts),
+    Begun { strategy, mut counts, chains, out_of_time, beginning }: Begun,
     (check, given): (bool, bool),
     threads: usize,
     mut observers: Vec<&mut dyn Observer>,
@@ -169,7 +208,8 @@ fn run_in_pool(
     } else {
         None
     };
-    let start_sd = check::typical_sd(strategy.mixture());
+    let begin = || Beginning { sd: check::typical_sd(strategy.mixture()), remark };
+    let beginning = beginning.unwrap_or_else(begin);
     let ended = if given {
         Ended { strategy, counts, reason: StopReason::Given, observer_error: None }
     } else {
@@ -181,14 +221,19 @@ fn run_in_pool(
             config: &config,
             observers: &mut observers,
             counts,
+            out_of_time,
+            beginning: &beginning,
         };
         driver.run()?
     };
+    // If the fit has gone on, they would have started elsewhere.
+    let same = (ended.counts.iteration, ended.counts.spent) == (counts.iteration, counts.spent);
+    let chains = chains.filter(|_| same);
     let mut time = TimeLeft::of(&config, ended.counts.seconds);
-    let mut fitted =
-        conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), (&start_sd, &mut observers))?;
+    let seen = (&beginning, &mut observers[..]);
+    let mut fitted = conclude(ended, config, target, &mut *evaluator, (&scratch, &mut time), seen, chains)?;
     if let Some(diagnostics) = &mut fitted.diagnostics {
-        diagnostics.verdict.notes.extend(remark);
+        diagnostics.verdict.notes.extend(beginning.remark);
     }
     if let Some(diagnostics) = fitted.diagnostics.as_mut().filter(|_| !(fitted.stop.converged || given)) {
         diagnostics.verdict.add_not_converged();

@@ -1,6 +1,8 @@
 //! Wrong gradients and improper densities: refused by name before and after a fit, and right ones are not.
 
-use natmix::family::{Gaussian, Mixture};
+use natmix::answer::verdict::Verdict;
+use natmix::checkpoint::{Checkpoint, read_checkpoint_bytes};
+use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::target::{ClosureTarget, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Config, Error, Fit, Method, Parts, Scratch, fit};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,9 +87,31 @@ fn a_noisy_density_gets_a_note() {
         -0.5 * z[0] * z[0] + 3.0 * (1e9 * z[0]).sin()
     })
     .unwrap();
-    let fitted = fit(&target, &Config { max_evals: Some(3_000), ..Config::default() }).unwrap();
-    let notes = fitted.diagnostics.unwrap().verdict.notes.join("; ");
+    let config = Config { max_evals: Some(3_000), ..Config::default() };
+    let verdict = verdict_of_both(&target, &config, None);
+    let notes = verdict.notes.join("; ");
     assert!(notes.contains("the gradient could not be checked"), "{notes}");
+}
+
+/// The verdict on a fit, which is also that on the fit resumed from its end.
+fn verdict_of_both(target: &dyn Target, config: &Config, start: Option<Mixture>) -> Verdict {
+    let fit = || Fit::new(target, config.clone());
+    let fitted = start.map_or_else(fit, |start| fit().start(start)).run().unwrap();
+    let bytes = Checkpoint { state: fitted.state, config: config.clone() }.to_bytes().unwrap();
+    let resumed = fit().resume(read_checkpoint_bytes(&bytes).unwrap().state).run().unwrap();
+    let verdict = fitted.diagnostics.unwrap().verdict;
+    assert_eq!(resumed.diagnostics.unwrap().verdict, verdict);
+    verdict
+}
+
+#[test]
+fn a_mixture_far_wider_than_its_start_is_not_trusted_before_it_has_converged() {
+    let start = Mixture::single(Gaussian::isotropic(vec![0.0, 0.0], 1e-8));
+    let target = Mixture::single(Gaussian::isotropic(vec![0.0, 0.0], 1.0));
+    let config = Config { max_iterations: 80, tolerance: 1e-300, ..Parts::new(Method::Ngvi).into() };
+    let config = Config { covariance: CovarianceKind::Diag, ..config };
+    let reasons = verdict_of_both(&target, &config, Some(start)).reasons.join("; ");
+    assert!(reasons.contains("improper"), "{reasons}");
 }
 
 /// Fits with defaults; the reasons against it.

@@ -23,6 +23,9 @@
 //! that a poor choice makes chains slow, not wrong.
 
 mod find;
+mod stored;
+
+pub(super) use stored::ScaleCounts;
 
 /// Most coordinates that others take their scale from, and most that they shrink around.
 const MOST_SCALES: usize = 6;

@@ -182,7 +182,7 @@ mod tests {
         let d = DATA.len() + 2;
         let mixture = Mixture::single(Gaussian::isotropic(vec![0.5; d], 1.0));
         let plan = Plan { target: &target, mixture: &mixture, seed: 1, most: 400_000 };
-        let mut chains = run(&plan, &mut *evaluator, &mut |_, _| true).unwrap();
+        let mut chains = run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap();
         let none = WeightedDraws::new(Vec::new(), Vec::new());
         let found = weigh(&mut *evaluator, (&mixture, &none), &chains, (1, &|_| true)).unwrap().unwrap();
         assert!(found.psis.k_hat < 0.6 && found.psis.ess > 1_500.0, "{} {}", found.psis.k_hat, found.psis.ess);

@@ -85,7 +85,7 @@ fn momenta_have_the_inverse_of_the_metric_as_covariance() {
 }
 
 /// Neal's funnel: the first coordinate is the log of the variance of the others.
-fn funnel(dim: usize, sd: f64) -> ClosureTarget<'static> {
+pub(super) fn funnel(dim: usize, sd: f64) -> ClosureTarget<'static> {
     let density = move |z: &[f64], grad: Option<&mut [f64]>| {
         let (precision, rest) = ((-z[0]).exp(), dim as f64 - 1.0);
         let squares: f64 = z[1..].iter().map(|x| x * x).sum();
@@ -106,7 +106,7 @@ fn funnels_are_walked_in_coordinates_of_their_own() {
         let mut evaluator = of_target(&target, &pool, Limits::default());
         let mixture = Mixture::single(Gaussian::isotropic(vec![0.0; dim], 1.0));
         let plan = Plan { target: &target, mixture: &mixture, seed, most: 400_000 };
-        let found = run(&plan, &mut *evaluator, &mut |_, _| true).unwrap();
+        let found = run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap();
         let mut first: Vec<f64> = found.draws.iter().step_by(dim).copied().collect();
         first.sort_by(f64::total_cmp);
         let at = |p: f64| first[(p * first.len() as f64) as usize] / sd;

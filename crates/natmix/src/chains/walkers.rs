@@ -63,6 +63,11 @@ impl Walkers {
         Ok(Self { d, z, log_p, grad, scales: None })
     }
 
+    /// Chains as they were: points, log densities and gradients, in these coordinates.
+    pub fn restored(d: usize, (z, log_p, grad): (Vec<f64>, Vec<f64>, Vec<f64>), scales: Option<Scales>) -> Self {
+        Self { d, z, log_p, grad, scales }
+    }
+
     /// The same chains in other coordinates.
     pub fn in_coordinates(self, evaluator: &mut dyn Evaluator, scales: Option<Scales>) -> Result<Self, Error> {
         let mut walkers = Self::start(evaluator, self.points())?;

@@ -1,15 +1,17 @@
 //! The end of a run: its result is chosen and measured with fresh draws.
 
-use super::checkpoint::{Counts, State};
+use super::checkpoint::{Beginning, Counts, State};
 use super::driver::Ended;
-use super::observe::{Finishing, Observer, tell_finishing};
+use super::observe::Observer;
 use super::stop::{Stop, StopReason};
 use super::time_left::TimeLeft;
+use super::under_way::{ChainWatch, Halt};
 use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
 use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::draws::ChainDraws;
 use crate::chains::run::{self, ChainProgress, FEW_DIMENSIONS, Watch};
+use crate::chains::state::ChainState;
 use crate::chains::{second_opinion, visits};
 use crate::config::{Config, Finish};
 use crate::error::Error;
@@ -73,37 +75,37 @@ pub struct Fitted {
     pub state: State,
 }
 
-/// Chooses the mixture to return, and measures it.
+/// Chooses the mixture to return, and measures it. `from` are the chains that an interrupted run has left.
 pub(crate) fn conclude(
     ended: Ended,
     config: Config,
     target: &dyn Target,
     evaluator: &mut dyn Evaluator,
     (scratch, time): (&ScratchPool, &mut TimeLeft),
-    (start_sd, observers): (&[f64], &mut [&mut dyn Observer]),
+    (beginning, observers): (&Beginning, &mut [&mut dyn Observer]),
+    mut from: Option<ChainState>,
 ) -> Result<Fitted, Error> {
     let clock = Instant::now();
-    let Ended { strategy, counts, mut reason, observer_error } = ended;
+    let Ended { strategy, counts, mut reason, mut observer_error } = ended;
     let answer_holds = reason == StopReason::AnswerHolds;
     let converged = answer_holds || reason == StopReason::Converged;
     let Outcome { mixture, running_elbo, search } = strategy.outcome();
     let (mut diagnostics, mut weighted, mut chains, mut diagnostics_error) = (None, None, None, None);
-    let mut chain_evals = 0;
+    let (mut chain_evals, mut halted) = (0, None);
     if config.diagnostic_draws > 0 {
+        let start_sd = &beginning.sd[..];
         let run = FinishedRun { target, config: &config, mixture: &mixture, converged, answer_holds, start_sd };
-        let (before, cancelled) = (counts.seconds, reason == StopReason::Cancelled);
-        let mut stopped = false;
-        let mut watch = |progress: &ChainProgress, evaluator: &dyn Evaluator| {
-            let seconds = before + clock.elapsed().as_secs_f64();
-            let finishing = Finishing { chains: *progress, evals: evaluator.spent().evals, seconds };
-            stopped = tell_finishing(observers, &finishing).is_break();
-            !stopped
+        let cancelled = reason == StopReason::Cancelled;
+        let (config, strategy) = (&config, &*strategy);
+        let mut chain_watch = ChainWatch { observers, config, strategy, beginning, counts, reason, clock, halt: None };
+        let mut watch = |progress: &ChainProgress, state: &ChainState, evaluator: &dyn Evaluator| {
+            chain_watch.tell(progress, state, evaluator)
         };
         let watch = (!cancelled).then_some(&mut watch as &mut Watch<'_>);
-        let measured = run.measure(evaluator, (scratch, time), counts.spent.evals, watch);
-        if stopped {
-            // The run can be resumed: chains then start again.
-            reason = StopReason::Cancelled;
+        let measured = run.measure(evaluator, (scratch, time), counts.spent.evals, (watch, &mut from));
+        if let Some(Halt { reason: halt, error, state }) = chain_watch.halt {
+            (reason, halted) = (halt, state);
+            observer_error = observer_error.or(error);
         }
         match measured {
             Ok(measured) => {
@@ -119,7 +121,7 @@ pub(crate) fn conclude(
             Err(error) => diagnostics_error = Some(error),
         }
     }
-    let state = State::of(&*strategy, counts, &config)?;
+    let state = halted.map_or_else(|| State::of(&*strategy, (counts, beginning), &config), Ok)?;
     let Counts { iteration: iterations, spent, seconds } = counts;
     Ok(Fitted {
         mixture,
@@ -168,7 +170,7 @@ impl FinishedRun<'_> {
         evaluator: &mut dyn Evaluator,
         (scratch, time): (&ScratchPool, &mut TimeLeft),
         evals: u64,
-        watch: Option<&mut Watch<'_>>,
+        (watch, from): (Option<&mut Watch<'_>>, &mut Option<ChainState>),
     ) -> Result<Measured, Error> {
         let Self { target, config, mixture, converged, start_sd, .. } = *self;
         let budget = kind_of(config).budget();
@@ -185,7 +187,7 @@ impl FinishedRun<'_> {
         let needed = always || !level.holds() && faults.is_empty();
         let before_chains = evaluator.spent().evals;
         let mut chains = match watch.filter(|_| needed && chains_follow) {
-            Some(watch) => Some(self.run_chains(evaluator, (budget, *time), &weighted, watch)?),
+            Some(watch) => Some(self.run_chains(evaluator, (budget, *time), &weighted, watch, from)?),
             None => None,
         };
         if let Some(chains) = &mut chains {
@@ -227,14 +229,16 @@ impl FinishedRun<'_> {
         (budget, time): (Option<u64>, TimeLeft),
         weighted: &WeightedDraws,
         watch: &mut Watch<'_>,
+        from: &mut Option<ChainState>,
     ) -> Result<ChainDraws, Error> {
         let Self { target, config, mixture, .. } = *self;
         let times = if mixture.dim() <= FEW_DIMENSIONS { CHAIN_TIMES.0 } else { CHAIN_TIMES.1 };
         let most = times * budget.unwrap_or(DEFAULT_EVALS);
         let plan = run::Plan { target, mixture, seed: config.seed, most };
-        let mut watch =
-            |progress: &ChainProgress, evaluator: &dyn Evaluator| watch(progress, evaluator) && time.allows(1);
-        let mut chains = run::run(&plan, evaluator, &mut watch)?;
+        let mut watch = |progress: &ChainProgress, state: &ChainState, evaluator: &dyn Evaluator| {
+            watch(progress, state, evaluator) && time.allows(1)
+        };
+        let mut chains = run::run(&plan, evaluator, &mut watch, from)?;
         let unvisited = visits::unvisited(mixture, (&weighted.draws, &weighted.weights()), &chains.draws);
         if unvisited > visits::MOST_UNVISITED && !chains.draws.is_empty() {
             chains.certificate.reasons.push(format!(

@@ -1,6 +1,6 @@
 //! The one loop: iterate, count, tell the observers, and stop at a limit or when the strategy has finished.
 
-use super::checkpoint::Counts;
+use super::checkpoint::{Beginning, Counts};
 use super::observe::{Iteration, Observer, Searching, tell, tell_searching};
 use super::stop::StopReason;
 use super::time_left::IterationTime;
@@ -23,6 +23,9 @@ pub(crate) struct Driver<'a, 'o> {
     pub observers: &'a mut [&'o mut dyn Observer],
     /// What was done before, in the run that this one resumes.
     pub counts: Counts,
+    /// Whether that run had ended its iterations for want of time: then there is none now, whatever the pace.
+    pub out_of_time: bool,
+    pub beginning: &'a Beginning,
 }
 
 /// A run that has ended.
@@ -76,7 +79,7 @@ impl Driver<'_, '_> {
             }) {
                 Some(StopReason::MaxSeconds)
             } else {
-                None
+                self.out_of_time.then_some(StopReason::MaxSeconds)
             }
         };
         strategy.finished().or_else(limits)
@@ -120,6 +123,7 @@ impl Driver<'_, '_> {
             steps: strategy.steps(),
             config: self.config,
             strategy,
+            beginning: self.beginning,
         };
         tell(self.observers, &iteration)
     }

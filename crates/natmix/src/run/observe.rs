@@ -15,6 +15,7 @@
 
 mod film;
 
+pub use super::under_way::ChainsUnderWay;
 pub use film::{Film, Frame};
 
 use crate::chains::run::ChainProgress;
@@ -23,7 +24,7 @@ use crate::error::Error;
 use crate::evaluate::Spent;
 use crate::family::Mixture;
 use crate::rule::StepInfo;
-use crate::run::checkpoint::{Checkpoint, Counts, State};
+use crate::run::checkpoint::{Beginning, Checkpoint, Counts, State};
 use crate::strategy::Strategy;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -53,6 +54,7 @@ pub struct Iteration<'a> {
     /// The settings of the run.
     pub config: &'a Config,
     pub(crate) strategy: &'a dyn Strategy,
+    pub(crate) beginning: &'a Beginning,
 }
 
 impl Iteration<'_> {
@@ -63,7 +65,8 @@ impl Iteration<'_> {
             spent: Spent { evals: self.evals, dropped: self.dropped },
             seconds: self.seconds,
         };
-        Ok(Checkpoint { state: State::of(self.strategy, counts, self.config)?, config: self.config.clone() })
+        let state = State::of(self.strategy, (counts, self.beginning), self.config)?;
+        Ok(Checkpoint { state, config: self.config.clone() })
     }
 }
 
@@ -98,6 +101,12 @@ pub trait Observer: Send {
     /// Called after each iteration of the chains that finish a fit. `Break` ends them: the result is what they have by then.
     fn finishing(&mut self, _: &Finishing) -> ControlFlow<()> {
         ControlFlow::Continue(())
+    }
+
+    /// Called after [`finishing`](Observer::finishing), unless an observer asked to stop: for those who save the run. An error ends
+    /// the chains and is handed over with the result.
+    fn chains_under_way(&mut self, _: &ChainsUnderWay<'_>) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Called after each iteration. `Break` ends the run; an error ends it too and is handed over with the result.
@@ -138,6 +147,11 @@ fn tell_all(
 /// Tells every observer of the chains, even if one asked to stop.
 pub(crate) fn tell_finishing(observers: &mut [&mut dyn Observer], finishing: &Finishing) -> ControlFlow<()> {
     tell_all(observers, |observer| observer.finishing(finishing))
+}
+
+/// Tells every observer that may save the run, even if an earlier one failed; the first error wins.
+pub(crate) fn tell_under_way(observers: &mut [&mut dyn Observer], under_way: &ChainsUnderWay<'_>) -> Result<(), Error> {
+    observers.iter_mut().map(|observer| observer.chains_under_way(under_way)).fold(Ok(()), Result::and)
 }
 
 /// A function that is called after every iteration: for progress bars.

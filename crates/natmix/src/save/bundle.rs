@@ -77,6 +77,18 @@ impl Tensors {
         }
         if self.0.len() > layout.len() { Err("it has more tensors than it should".into()) } else { Ok(()) }
     }
+    /// Takes the tensors of `layout` out of these.
+    pub(crate) fn split_off(&mut self, layout: &Layout) -> Self {
+        Self(layout.iter().filter_map(|(name, _)| self.0.remove_entry(name)).collect())
+    }
+    /// Adds tensors of other names.
+    pub(crate) fn join(&mut self, others: &Self) {
+        self.0.extend(others.0.clone());
+    }
+    /// The numbers of a tensor.
+    pub(crate) fn get(&self, name: &str) -> &[f64] {
+        self.0.get(name).map_or(&[], |tensor| &tensor.data)
+    }
     /// The numbers of a tensor of the layout.
     pub fn take(&mut self, name: &str) -> Vec<f64> {
         self.0.remove(name).map(|tensor| tensor.data).unwrap_or_default()

@@ -88,11 +88,16 @@ impl Observer for ScriptedObserver {
 }
 
 /// Runs from `done` of at most `last` iterations.
-fn run(
+fn run(config: &Config, max_evals: u64, steps: (u64, u64), counts: Counts, watch: &mut ScriptedObserver) -> Ended {
+    run_in_time(config, max_evals, steps, (counts, false), watch)
+}
+
+/// The same, perhaps after a run that had no more time for iterations.
+fn run_in_time(
     config: &Config,
     max_evals: u64,
     (done, last): (u64, u64),
-    counts: Counts,
+    (counts, out_of_time): (Counts, bool),
     watch: &mut ScriptedObserver,
 ) -> Ended {
     let target = Mixture::single(Gaussian::isotropic(vec![0.0], 1.0));
@@ -107,6 +112,8 @@ fn run(
         config,
         observers: &mut observers,
         counts,
+        out_of_time,
+        beginning: &Beginning { sd: vec![1.0], remark: None },
     };
     driver.run().unwrap()
 }
@@ -157,4 +164,16 @@ fn a_resumed_run_counts_on() {
     assert_eq!(resumed.counts.spent.evals, 21);
     assert!(resumed.counts.seconds >= broken.counts.seconds && second.searched.is_empty());
     assert_eq!([first.elbos, second.elbos].concat(), [-1.0, -0.5, -1.0 / 3.0, -0.25, -0.2]);
+}
+
+#[test]
+fn a_run_that_had_no_more_time_has_none_when_it_is_resumed() {
+    let counts = Counts { iteration: 2, spent: Spent { evals: 12, dropped: 0 }, seconds: 90.0 };
+    // There would be time, but the next iteration would have taken too long.
+    let config = Config { max_seconds: Some(100.0), diagnostic_draws: 0, ..Config::default() };
+    for (out_of_time, expected) in [(true, (StopReason::MaxSeconds, 2)), (false, (StopReason::Converged, 5))] {
+        let mut watch = ScriptedObserver::default();
+        let ended = run_in_time(&config, u64::MAX, (2, 5), (counts, out_of_time), &mut watch);
+        assert_eq!((ended.reason, ended.counts.iteration), expected);
+    }
 }
