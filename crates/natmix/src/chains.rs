@@ -2,6 +2,7 @@
 
 pub mod certificate;
 pub mod draws;
+pub(crate) mod evidence;
 pub(crate) mod metric;
 mod proposal;
 pub mod run;
@@ -16,5 +17,7 @@ pub(crate) use walkers::Walkers;
 
 #[cfg(test)]
 mod exactness;
+#[cfg(test)]
+pub(crate) mod examples;
 #[cfg(test)]
 mod tests;

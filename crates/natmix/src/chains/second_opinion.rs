@@ -127,56 +127,17 @@ pub(crate) fn differs(target: &dyn Target, chains: &ChainDraws, weighted: &Weigh
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chains::examples::Groups;
     use crate::chains::run::{Plan, run};
     use crate::evaluate::{Limits, of_target};
     use crate::family::Gaussian;
-    use crate::target::ClosureTarget;
     use crate::workspace::ScratchPool;
-
-    /// Groups around a mean, with normal data: mean, log of their standard deviation, groups. Its log evidence is known.
-    fn groups(data: &'static [f64]) -> ClosureTarget<'static> {
-        let density = move |z: &[f64], grad: Option<&mut [f64]>| {
-            let (mu, log_tau, theta) = (z[0], z[1], &z[2..]);
-            let precision = (-2.0 * log_tau).exp();
-            let mut log_p = -0.5 * (mu / 5.0).powi(2) - 0.5 * (log_tau / 0.7).powi(2);
-            let (mut by_mu, mut by_tau) = (-mu / 25.0, -log_tau / 0.49);
-            let mut by_theta = vec![0.0; theta.len()];
-            for ((theta, y), by_theta) in theta.iter().zip(data).zip(&mut by_theta) {
-                let off = theta - mu;
-                log_p -= 0.5 * off * off * precision + log_tau + 0.5 * (theta - y).powi(2);
-                by_mu += off * precision;
-                by_tau += off * off * precision - 1.0;
-                *by_theta = -off * precision - (theta - y);
-            }
-            if let Some(grad) = grad {
-                (grad[0], grad[1]) = (by_mu, by_tau);
-                grad[2..].copy_from_slice(&by_theta);
-            }
-            log_p
-        };
-        ClosureTarget::new(data.len() + 2, density).unwrap()
-    }
-
-    /// By summing over log tau: the data are normal around mu with variance 1 + tau^2, and mu is normal.
-    fn log_evidence(data: &[f64]) -> f64 {
-        let n = data.len() as f64;
-        let (sum, squares): (f64, f64) = (data.iter().sum(), data.iter().map(|y| y * y).sum());
-        let given = |log_tau: f64| {
-            let variance = 1.0 + (2.0 * log_tau).exp();
-            let precision = n / variance + 1.0 / 25.0;
-            let fit = squares / variance - (sum / variance).powi(2) / precision;
-            // Of the density above, which leaves the constants of its normal factors out.
-            let constants = 0.5 * (2.0 * std::f64::consts::PI).ln() * (n + 1.0) - 0.5 * precision.ln();
-            constants - 0.5 * n * variance.ln() - 0.5 * fit - 0.5 * (log_tau / 0.7).powi(2)
-        };
-        let steps: Vec<f64> = (-700..=700).map(|i| given(f64::from(i) * 0.01)).collect();
-        log_sum_exp(&steps) + 0.01f64.ln()
-    }
 
     #[test]
     fn weighted_draws_around_chains_know_the_evidence_and_see_a_missed_neck() {
         const DATA: [f64; 8] = [2.8, 0.8, -0.3, 0.7, -0.1, 0.1, 1.8, 1.2];
-        let target = groups(&DATA);
+        let groups = Groups(DATA.to_vec());
+        let target = groups.target();
         let pool = ScratchPool::new(1);
         let mut evaluator = of_target(&target, &pool, Limits::default());
         let d = DATA.len() + 2;
@@ -188,7 +149,7 @@ mod tests {
         assert!(found.psis.k_hat < 0.6 && found.psis.ess > 1_500.0, "{} {}", found.psis.k_hat, found.psis.ess);
         let evidence = log_sum_exp(&found.log_ratios) - (found.log_ratios.len() as f64).ln();
         // Weights with a relative variance of about one, of 4,000 draws.
-        assert!((evidence - log_evidence(&DATA)).abs() < 0.08, "{evidence} {}", log_evidence(&DATA));
+        assert!((evidence - groups.log_evidence()).abs() < 0.08, "{evidence} {}", groups.log_evidence());
         assert_eq!(differs(&target, &chains, &found), None);
         // Chains that never were in the neck.
         let mut kept: Vec<f64> = chains.draws.chunks_exact(d).map(|z| z[1]).collect();

@@ -5,12 +5,12 @@ use super::driver::Ended;
 use super::observe::{Finishing, Observer, tell_finishing};
 use super::stop::{Stop, StopReason};
 use super::time_left::TimeLeft;
-use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
+use crate::answer::diagnose::{Diagnostics, Estimate, Plan, WeightedDraws, diagnose_with};
 use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::draws::ChainDraws;
 use crate::chains::run::{self, ChainProgress, FEW_DIMENSIONS, Watch};
-use crate::chains::{second_opinion, visits};
+use crate::chains::{evidence, second_opinion, visits};
 use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
@@ -198,8 +198,18 @@ impl FinishedRun<'_> {
                 _ => {}
             }
         }
+        let mut unknown_evidence = false;
+        if let (Some(chains), Level::Chains, false) = (&chains, unjudged.diagnostics.level, weighted.psis.trusted()) {
+            let allowed = time.allows(evidence::EVALUATIONS) && !chains.stopped;
+            let found = if allowed { evidence::of_chains(evaluator, chains, config.seed)? } else { None };
+            unknown_evidence = found.is_none();
+            unjudged.diagnostics.log_evidence = found.unwrap_or(Estimate { mean: f64::NAN, se: f64::NAN });
+        }
         let chain_evals = evaluator.spent().evals - before_chains;
         let mut diagnostics = unjudged.judge(&target.parameter_names());
+        if unknown_evidence {
+            diagnostics.verdict.notes.push(evidence::NOT_KNOWN.into());
+        }
         if tails.is_none() {
             diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into());
         }
