@@ -4,6 +4,7 @@ pub mod certificate;
 pub mod draws;
 pub(crate) mod evidence;
 pub(crate) mod metric;
+pub mod modes;
 mod proposal;
 pub mod run;
 mod scales;

@@ -1,6 +1,7 @@
 //! What chains leave, and what of it is delivered.
 
 use super::certificate::{Certificate, judge_draws};
+use super::modes::ModeShares;
 use super::scales::Scales;
 use crate::answer::delivered::{DeliveredChains, DeliveredDraws};
 
@@ -27,6 +28,8 @@ pub struct ChainDraws {
     pub(crate) scales: Option<Scales>,
     /// Whether they were told to stop.
     pub(crate) stopped: bool,
+    /// The shares of modes, if chains ran within several.
+    pub modes: Option<ModeShares>,
 }
 
 /// Most numbers that are delivered and stored, and between which numbers of draws they are.

@@ -60,6 +60,8 @@ pub(crate) struct Bridge {
     scales: Option<Scales>,
     halves: [Half; 2],
     proposals: [Mixture; 2],
+    /// Draws from each proposal.
+    proposed: usize,
 }
 
 /// Every other group of chains that have started at one point.
@@ -88,7 +90,12 @@ impl Bridge {
             proposals.push(Mixture::single(proposal));
         }
         let Ok(proposals) = <[Mixture; 2]>::try_from(proposals) else { return Ok(None) };
-        Ok(Some(Self { d, scales, halves, proposals }))
+        Ok(Some(Self { d, scales, halves, proposals, proposed: PROPOSED }))
+    }
+
+    /// With so many draws from each proposal.
+    pub fn with_draws(self, proposed: usize) -> Self {
+        Self { proposed, ..self }
     }
 
     /// The log of the integral of the density over what is `inside`, with its standard error. None where it is not known.
@@ -129,14 +136,14 @@ impl Bridge {
         inside: &Inside<'_>,
         (seed, stream): (u64, u64),
     ) -> Result<Option<Estimate>, Error> {
-        let mut y = vec![0.0; PROPOSED * self.d];
+        let mut y = vec![0.0; self.proposed * self.d];
         proposal.draw(&mut y, seed, Purpose::Chains, stream);
         let mut z = y.clone();
         if let Some(scales) = &self.scales {
             scales.forward(&mut z);
         }
         let (mut log_p, _) = evaluate(evaluator, &z, self.d, false)?;
-        if log_p.iter().filter(|log_p| log_p.is_nan()).count() as f64 > MOST_FAILED * PROPOSED as f64 {
+        if log_p.iter().filter(|log_p| log_p.is_nan()).count() as f64 > MOST_FAILED * self.proposed as f64 {
             return Ok(None);
         }
         if let Some(scales) = &self.scales {

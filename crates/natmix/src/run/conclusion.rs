@@ -9,6 +9,7 @@ use crate::answer::diagnose::{Diagnostics, Estimate, Plan, WeightedDraws, diagno
 use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::draws::ChainDraws;
+use crate::chains::modes::{ModeShares, Modes};
 use crate::chains::run::{self, ChainProgress, FEW_DIMENSIONS, Watch};
 use crate::chains::{evidence, second_opinion, visits};
 use crate::config::{Config, Finish};
@@ -31,8 +32,6 @@ const FEW_DIMENSIONS_R_HAT: f64 = 1.005;
 const CONFIRMING: f64 = 1_000.0;
 /// k-hat of weighted draws below which they can refute chains.
 const REFUTING_K_HAT: f64 = 0.5;
-/// Share of the mass from which on a mode must not be missed.
-const HEAVY_SHARE: f64 = 0.01;
 
 /// A finished fit.
 #[derive(Debug)]
@@ -110,7 +109,9 @@ pub(crate) fn conclude(
                 let Measured { diagnostics: mut found, .. } = measured;
                 chain_evals = measured.chain_evals;
                 if let Some(search) = &search {
-                    let by_chains = found.level == Level::Chains || found.around_chains;
+                    // Chains within modes have not looked for others.
+                    let within = measured.chains.as_ref().is_some_and(|chains| chains.modes.is_some());
+                    let by_chains = (found.level == Level::Chains || found.around_chains) && !within;
                     found.verdict.add_search(search, mixture.len(), by_chains);
                 }
                 (diagnostics, weighted, chains) = (Some(found), Some(measured.weighted), measured.chains);
@@ -173,7 +174,9 @@ impl FinishedRun<'_> {
         let Self { target, config, mixture, converged, start_sd, .. } = *self;
         let budget = kind_of(config).budget();
         let possible = config.finish != Finish::Never && target.has_gradient() && watch.is_some();
-        let chains_follow = possible && (config.finish == Finish::Always || self.heavy_modes() < 2);
+        let modes = if possible { Modes::of(mixture) } else { None };
+        // Where there are several modes chains take long: weights get all the draws that they need first.
+        let chains_follow = possible && (config.finish == Finish::Always || modes.is_none());
         let mut plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
         plan.seen_to_hold = self.answer_holds && mixture.dim() > FEW_DIMENSIONS;
         let (mut unjudged, mut weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
@@ -182,10 +185,13 @@ impl FinishedRun<'_> {
         let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
         let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
         let (always, level) = (config.finish == Finish::Always, unjudged.diagnostics.level);
-        let needed = always || !level.holds() && faults.is_empty();
+        // Mass was found beside the mixture, and chains within its modes would not get there.
+        let hidden = modes.is_some() && unjudged.diagnostics.missed_mass.is_some() && !level.holds();
+        let modes = modes.filter(|_| !hidden);
+        let needed = always || !level.holds() && faults.is_empty() && !hidden;
         let before_chains = evaluator.spent().evals;
-        let mut chains = match watch.filter(|_| needed && chains_follow) {
-            Some(watch) => Some(self.run_chains(evaluator, (budget, *time), &weighted, watch)?),
+        let mut chains = match watch.filter(|_| needed && possible) {
+            Some(watch) => Some(self.run_chains(evaluator, (budget, *time), (&weighted, modes), watch)?),
             None => None,
         };
         if let Some(chains) = &mut chains {
@@ -201,7 +207,11 @@ impl FinishedRun<'_> {
         let mut unknown_evidence = false;
         if let (Some(chains), Level::Chains, false) = (&chains, unjudged.diagnostics.level, weighted.psis.trusted()) {
             let allowed = time.allows(evidence::EVALUATIONS) && !chains.stopped;
-            let found = if allowed { evidence::of_chains(evaluator, chains, config.seed)? } else { None };
+            let found = match &chains.modes {
+                Some(modes) => modes.log_evidence,
+                None if allowed => evidence::of_chains(evaluator, chains, config.seed)?,
+                None => None,
+            };
             unknown_evidence = found.is_none();
             unjudged.diagnostics.log_evidence = found.unwrap_or(Estimate { mean: f64::NAN, se: f64::NAN });
         }
@@ -210,6 +220,10 @@ impl FinishedRun<'_> {
         if unknown_evidence {
             diagnostics.verdict.notes.push(evidence::NOT_KNOWN.into());
         }
+        diagnostics
+            .verdict
+            .notes
+            .extend(chains.iter().filter_map(|chains| chains.modes.as_ref()).map(ModeShares::note));
         if tails.is_none() {
             diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into());
         }
@@ -223,19 +237,11 @@ impl FinishedRun<'_> {
         Ok(Measured { diagnostics, weighted, chains, chain_evals })
     }
 
-    /// Modes of the mixture with a share of the mass that must not be missed: chains stay in the one in which they start.
-    fn heavy_modes(&self) -> usize {
-        if self.mixture.len() == 1 {
-            return 1;
-        }
-        self.mixture.modes().iter().filter(|mode| mode.weight >= HEAVY_SHARE).count()
-    }
-
     fn run_chains(
         &self,
         evaluator: &mut dyn Evaluator,
         (budget, time): (Option<u64>, TimeLeft),
-        weighted: &WeightedDraws,
+        (weighted, modes): (&WeightedDraws, Option<Modes>),
         watch: &mut Watch<'_>,
     ) -> Result<ChainDraws, Error> {
         let Self { target, config, mixture, .. } = *self;
@@ -243,7 +249,18 @@ impl FinishedRun<'_> {
         let plan = run::Plan { target, mixture, seed: config.seed, most };
         let mut watch =
             |progress: &ChainProgress, evaluator: &dyn Evaluator| watch(progress, evaluator) && time.allows(1);
-        let mut chains = run::run(&plan, evaluator, &mut watch)?;
+        let before = evaluator.spent().evals;
+        let within = match modes {
+            Some(modes) => modes.run(&plan, evaluator, &mut watch)?,
+            None => None,
+        };
+        let mut chains = match within {
+            Some(chains) => chains,
+            None => {
+                let most = most.saturating_sub(evaluator.spent().evals - before);
+                run::run(&run::Plan { most, ..plan }, evaluator, &mut watch)?
+            }
+        };
         let unvisited = visits::unvisited(mixture, (&weighted.draws, &weighted.weights()), &chains.draws);
         if unvisited > visits::MOST_UNVISITED && !chains.draws.is_empty() {
             chains.certificate.reasons.push(format!(

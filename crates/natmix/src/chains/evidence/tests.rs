@@ -27,8 +27,9 @@ fn by_draws(target: &dyn Target, draws: Vec<f64>, scales: Option<Scales>, seed: 
     let count = log_p.len();
     let certificate = Certificate { parameters: Vec::new(), diverged: 0.0, reasons: Vec::new() };
     let (energy, diverged) = (vec![0.0; count], vec![false; count]);
-    let (chains, per_start, scaled, stopped) = (64, 8, scales.is_some(), false);
-    let chains = ChainDraws { draws, log_p, energy, diverged, chains, per_start, certificate, scaled, scales, stopped };
+    let (chains, per_start, scaled, stopped, modes) = (64, 8, scales.is_some(), false, None);
+    let chains =
+        ChainDraws { draws, log_p, energy, diverged, chains, per_start, certificate, scaled, scales, stopped, modes };
     of_chains(&mut *evaluator, &chains, seed).unwrap()
 }
 

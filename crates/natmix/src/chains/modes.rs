@@ -1,0 +1,386 @@
+//! Chains where a mixture has several modes: within each of them, with shares by the evidence of each.
+//!
+//! Chains stay in the mode in which they started. So each heavy mode has chains of its own, which keep the metric, the step and the
+//! coordinates of that mode for their whole life and are judged among themselves. Then every point belongs to the mode whose
+//! proposal (a Gaussian fitted to the chains there) has the highest density: whatever the proposals are, this cuts the space into
+//! parts that do not overlap, and the shares of the modes follow from the integral of the density over each part, by
+//! [bridge sampling](super::evidence). What chains leave in another part is counted, and not used. Where that is much, the modes are
+//! connected, and chains from the whole mixture do better.
+
+use super::certificate::{Certificate, ChainAccuracy};
+use super::draws::ChainDraws;
+use super::evidence::Bridge;
+use super::run::{self, ChainProgress, Plan, Watch};
+use crate::answer::accuracy::{Accuracy, ErrorShare, MEAN_LIMIT, PROBABILITY_LIMIT, SD_LIMIT};
+use crate::answer::diagnose::Estimate;
+use crate::error::Error;
+use crate::evaluate::Evaluator;
+use crate::family::{Gaussian, Mixture, log_sum_exp};
+use crate::noise::{Noise, Purpose};
+use crate::target::Target;
+
+/// Share of the mass from which on a mode must not be missed.
+const HEAVY_SHARE: f64 = 0.01;
+/// Most modes that have chains.
+const MOST_MODES: usize = 6;
+/// Share of the evaluations for chains within modes; the rest is for those from the whole mixture, if modes are connected.
+const WITHIN_MODES: (u64, u64) = (2, 3);
+/// Share of the draws of a mode's chains beyond its own part from which on modes are connected.
+const CONNECTED: f64 = 0.05;
+/// On the way from the centre of a mode to that of another: where chains should not start, and beyond which they are in the other.
+const TOO_FAR: f64 = 0.4;
+const ARRIVED: f64 = 0.75;
+/// Seeds among which one is chosen whose starts are in their mode.
+const SEEDS: u64 = 32;
+/// Largest error of a share, so that with 95% probability it is within 0.02.
+const LARGEST_SHARE_ERROR: f64 = 0.01;
+/// Draws of each half's proposal for the evidence of a mode.
+const PROPOSED: usize = 2_000;
+
+/// What chains within several modes have found.
+#[derive(Clone, Debug)]
+pub struct ModeShares {
+    /// The share of each mode, in the order of their weights in the mixture.
+    pub shares: Vec<Estimate>,
+    /// The share of the draws of each mode's chains that had left it.
+    pub left: Vec<f64>,
+    /// Mass of modes without chains, by the mixture.
+    pub omitted: f64,
+    /// The evidence of all modes together, if it is known.
+    pub log_evidence: Option<Estimate>,
+}
+
+impl ModeShares {
+    /// What a verdict notes about them.
+    pub(crate) fn note(&self) -> String {
+        let each: Vec<String> =
+            self.shares.iter().map(|share| format!("{:.3} \u{b1} {:.3}", share.mean, share.se)).collect();
+        let mut note = format!(
+            "chains ran within {} modes; their shares, by the evidence of each: {}",
+            self.shares.len(),
+            each.join(", ")
+        );
+        let left = self.left.iter().copied().fold(0.0, f64::max);
+        if left > 0.0 {
+            note += &format!(
+                "; at most {:.1}% of the draws of a mode's chains had left it, and are not used",
+                100.0 * left
+            );
+        }
+        if self.omitted >= 5e-4 {
+            note += &format!("; lighter modes, with {:.1}% of the mixture, had no chains", 100.0 * self.omitted);
+        }
+        note
+    }
+}
+
+/// One mode of the mixture.
+struct Mode {
+    /// Its components.
+    mixture: Mixture,
+    /// Their mean and covariance.
+    gaussian: Gaussian,
+    weight: f64,
+}
+
+/// The heavy modes of a mixture.
+pub(crate) struct Modes(Vec<Mode>);
+
+impl Modes {
+    /// None where there are fewer than two.
+    pub fn of(mixture: &Mixture) -> Option<Self> {
+        if mixture.len() < 2 {
+            return None;
+        }
+        let (d, weights) = (mixture.dim(), mixture.weights());
+        let heavy = mixture.modes().into_iter().filter(|mode| mode.weight >= HEAVY_SHARE).take(MOST_MODES);
+        let modes: Vec<Mode> = heavy
+            .filter_map(|mode| {
+                let own: Vec<f64> = mode.components.iter().map(|&k| weights[k]).collect();
+                let components = mode.components.iter().map(|&k| mixture.components()[k].clone()).collect();
+                let own = Mixture::new(&own, components).ok()?;
+                let gaussian = match own.components() {
+                    [only] => only.clone(),
+                    _ => Gaussian::new(own.mean(), crate::family::Full::from_covariance(d, own.covariance()).ok()?),
+                };
+                Some(Mode { mixture: own, gaussian, weight: mode.weight })
+            })
+            .collect();
+        (modes.len() >= 2).then_some(Self(modes))
+    }
+
+    /// Chains within every mode, put together by shares. None where the modes are connected.
+    pub fn run(
+        &self,
+        plan: &Plan<'_>,
+        evaluator: &mut dyn Evaluator,
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<ChainDraws>, Error> {
+        let Self(modes) = self;
+        let most = plan.most / WITHIN_MODES.1 * WITHIN_MODES.0 / modes.len() as u64;
+        let (mut before, mut found) = (0, Vec::with_capacity(modes.len()));
+        for (at, mode) in modes.iter().enumerate() {
+            let mut done = 0;
+            let mut watch = |progress: &ChainProgress, evaluator: &dyn Evaluator| {
+                done = progress.iteration;
+                watch(&ChainProgress { iteration: before + done, ..*progress }, evaluator)
+            };
+            let seed = self.seed(at, plan.seed);
+            let plan = Plan { mixture: &mode.mixture, seed, most, ..*plan };
+            let chains = run::run(&plan, evaluator, &mut watch)?;
+            before += done;
+            if self.has_arrived(at, &chains.draws) {
+                return Ok(None);
+            }
+            if chains.stopped && at + 1 < modes.len() {
+                let mut chains = chains;
+                chains.certificate.reasons.push("there was no time for chains within every mode".into());
+                return Ok(Some(chains));
+            }
+            found.push(chains);
+        }
+        self.combine(plan, evaluator, found)
+    }
+
+    /// How far each point is on the way from the centre of one mode to another's, by the covariance of the first.
+    fn way<'a>(&'a self, from: usize, points: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+        let own = &self.0[from].gaussian;
+        let d = own.dim();
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let others = self.0.iter().enumerate().filter(move |(at, _)| *at != from);
+        let directions: Vec<Vec<f64>> = others
+            .map(|(_, other)| {
+                let way: Vec<f64> = other.gaussian.mean().iter().zip(own.mean()).map(|(b, a)| b - a).collect();
+                let mut direction = vec![0.0; d];
+                own.precision().times(&way, &mut direction);
+                let length = dot(&way, &direction);
+                direction.into_iter().map(|x| x / length).collect()
+            })
+            .collect();
+        points.chunks_exact(d).map(move |z| {
+            let off: Vec<f64> = z.iter().zip(own.mean()).map(|(z, m)| z - m).collect();
+            directions.iter().map(|direction| dot(direction, &off)).fold(f64::NEG_INFINITY, f64::max)
+        })
+    }
+
+    /// A seed with which the chains of a mode start in it: the first points are drawn from a widened mixture.
+    fn seed(&self, at: usize, seed: u64) -> u64 {
+        let of = |attempt: u64| seed ^ (at as u64 + 1) << 56 ^ attempt << 48;
+        let outside = |seed: u64| {
+            let starts = run::widened_draws(&self.0[at].mixture, seed);
+            self.way(at, &starts).filter(|way| *way > TOO_FAR).count()
+        };
+        (0..SEEDS).map(of).min_by_key(|&seed| outside(seed)).unwrap_or(seed)
+    }
+
+    /// Whether the draws of a mode's chains are in other modes, too.
+    fn has_arrived(&self, at: usize, draws: &[f64]) -> bool {
+        let count = (draws.len() / self.0[at].gaussian.dim()).max(1) as f64;
+        self.way(at, draws).filter(|way| *way > ARRIVED).count() as f64 > CONNECTED * count
+    }
+
+    fn combine(
+        &self,
+        plan: &Plan<'_>,
+        evaluator: &mut dyn Evaluator,
+        found: Vec<ChainDraws>,
+    ) -> Result<Option<ChainDraws>, Error> {
+        let count = found.len();
+        let mut bridges = Vec::with_capacity(count);
+        for chains in &found {
+            bridges.extend(Bridge::fit(evaluator, chains)?.map(|bridge| bridge.with_draws(PROPOSED)));
+        }
+        let known = bridges.len() == count;
+        // The mode whose proposal has the highest density.
+        let part = |points: &[f64]| -> Vec<usize> {
+            let each: Vec<Vec<f64>> = bridges.iter().map(|bridge| bridge.log_density(points)).collect();
+            let highest = |i: usize| (0..count).max_by(|&a, &b| each[a][i].total_cmp(&each[b][i])).unwrap_or(0);
+            (0..each.first().map_or(0, Vec::len)).map(highest).collect()
+        };
+        let inside: Vec<Vec<bool>> = match known {
+            true => (0..count).map(|m| part(&found[m].draws).into_iter().map(|other| other == m).collect()).collect(),
+            false => found.iter().map(|chains| vec![true; chains.log_p.len()]).collect(),
+        };
+        let left =
+            |inside: &Vec<bool>| inside.iter().filter(|inside| !**inside).count() as f64 / inside.len().max(1) as f64;
+        let left: Vec<f64> = inside.iter().map(left).collect();
+        if left.iter().any(|left| *left > CONNECTED) {
+            return Ok(None);
+        }
+        let mut evidence = Vec::with_capacity(count);
+        for (m, bridge) in bridges.iter().enumerate().filter(|_| known) {
+            let inside = |points: &[f64]| part(points).into_iter().map(|other| other == m).collect();
+            evidence.extend(bridge.log_evidence(evaluator, &inside, plan.seed ^ (m as u64 + 1) << 56)?);
+        }
+        let omitted = (1.0 - self.0.iter().map(|mode| mode.weight).sum::<f64>()).max(0.0);
+        let (shares, log_evidence) = match evidence.len() == count {
+            true => shares(&evidence),
+            // Not known: those of the mixture, for draws that are not to be relied on.
+            false => {
+                let of = |mode: &Mode| Estimate { mean: mode.weight / (1.0 - omitted), se: f64::INFINITY };
+                (self.0.iter().map(of).collect(), None)
+            }
+        };
+        let mut certificate = together(plan.target, &found, &shares);
+        for (chains, mode) in found.iter().zip(1..) {
+            let reasons = chains.certificate.reasons.iter();
+            certificate.reasons.extend(reasons.map(|reason| format!("within mode {mode}: {reason}")));
+        }
+        let worst = shares.iter().map(|share| share.se).fold(0.0, f64::max);
+        if log_evidence.is_none() {
+            certificate.reasons.push("the shares of the modes could not be measured".into());
+        } else if worst > LARGEST_SHARE_ERROR {
+            certificate.reasons.push(format!(
+                "the shares of the modes are known only to {worst:.3} (at most {LARGEST_SHARE_ERROR} is wanted)"
+            ));
+        }
+        let mut chains = interleaved(&found, &inside, &shares, plan.seed);
+        chains.certificate = certificate;
+        chains.modes = Some(ModeShares { shares, left, omitted, log_evidence });
+        Ok(Some(chains))
+    }
+}
+
+/// Shares by the log evidence of each mode, and that of all.
+fn shares(evidence: &[Estimate]) -> (Vec<Estimate>, Option<Estimate>) {
+    let all = log_sum_exp(&evidence.iter().map(|one| one.mean).collect::<Vec<f64>>());
+    let means: Vec<f64> = evidence.iter().map(|one| (one.mean - all).exp()).collect();
+    let errors: Vec<f64> = means.iter().zip(evidence).map(|(mean, one)| mean * one.se).collect();
+    let squares: f64 = errors.iter().map(|error| error * error).sum();
+    // d share = share (d log evidence - sum of share d log evidence).
+    let of = |(mean, error): (&f64, &f64)| {
+        let others = (squares - error * error).max(0.0);
+        Estimate { mean: *mean, se: ((1.0 - mean) * error).hypot(mean * others.sqrt()) }
+    };
+    let shares = means.iter().zip(&errors).map(of).collect();
+    (shares, Some(Estimate { mean: all, se: squares.sqrt() }))
+}
+
+/// The accuracy of draws of all modes together, without reasons: errors within the modes by their share, and those of the shares.
+fn together(target: &dyn Target, found: &[ChainDraws], shares: &[Estimate]) -> Certificate {
+    let names = target.parameter_names().len();
+    let moments: Vec<Vec<(f64, f64)>> = found.iter().map(|chains| moments(target, &chains.draws, names)).collect();
+    let mean_of = |figure: &dyn Fn(usize) -> f64| -> f64 {
+        shares.iter().enumerate().map(|(m, share)| share.mean * figure(m)).sum()
+    };
+    let of_parameter = |j: usize| {
+        let each: Vec<&ChainAccuracy> = found.iter().map(|chains| &chains.certificate.parameters[j]).collect();
+        let mean = mean_of(&|m| moments[m][j].0);
+        let variance = mean_of(&|m| moments[m][j].1 + (moments[m][j].0 - mean).powi(2));
+        let share_error = shares.iter().map(|share| share.se).fold(0.0, f64::max);
+        // Errors within modes, and by how much the figure would change with the shares.
+        let error = |within: &dyn Fn(usize) -> f64, by_share: &dyn Fn(usize) -> f64| {
+            let squares = (0..each.len())
+                .map(|m| (shares[m].mean * within(m)).powi(2) + (shares[m].se.min(1.0) * by_share(m)).powi(2));
+            squares.sum::<f64>().sqrt()
+        };
+        let sd = variance.sqrt();
+        let off = |m: usize| (moments[m][j].0 - mean) / sd;
+        let of_mean = error(&|m| moments[m][j].1.sqrt() / sd / each[m].accuracy.ess.sqrt(), &off);
+        let of_sd = error(&|m| SD_LIMIT * each[m].accuracy.sd.se * moments[m][j].1 / variance, &|m| {
+            0.5 * (moments[m][j].1 / variance + off(m).powi(2) - 1.0)
+        });
+        let quantile = error(&|m| each[m].accuracy.quantile.se, &|_| 0.0).hypot(share_error / PROBABILITY_LIMIT);
+        let share = |se: f64| ErrorShare { error: 0.0, se };
+        let largest = |figure: &dyn Fn(&ChainAccuracy) -> f64| {
+            each.iter().map(|one| figure(one)).fold(f64::NEG_INFINITY, |a, b| if b.is_nan() { b } else { a.max(b) })
+        };
+        let weighted = each.iter().zip(shares).map(|(one, share)| share.mean * share.mean / one.ess).sum::<f64>();
+        ChainAccuracy {
+            r_hat: largest(&|one| one.r_hat),
+            ess: weighted.recip(),
+            trend: largest(&|one| one.trend),
+            risk: largest(&|one| one.risk),
+            risk_of_twice: largest(&|one| one.risk_of_twice),
+            accuracy: Accuracy {
+                quantile: share(quantile),
+                mean: share(of_mean / MEAN_LIMIT),
+                sd: share(of_sd / SD_LIMIT),
+                ess: of_mean.powi(2).recip(),
+                heavy_tails: each.iter().any(|one| one.accuracy.heavy_tails),
+                holds: each.iter().all(|one| one.accuracy.holds),
+            },
+        }
+    };
+    let diverged = found.iter().map(|chains| chains.certificate.diverged).fold(0.0, f64::max);
+    Certificate { parameters: (0..names).map(of_parameter).collect(), diverged, reasons: Vec::new() }
+}
+
+/// Mean and variance of every parameter.
+fn moments(target: &dyn Target, draws: &[f64], names: usize) -> Vec<(f64, f64)> {
+    let (mut row, mut sums) = (vec![0.0; names], vec![(0.0, 0.0); names]);
+    let count = (draws.len() / target.dim()) as f64;
+    let mut pass = |add: &dyn Fn(&mut (f64, f64), f64)| {
+        for z in draws.chunks_exact(target.dim()) {
+            target.to_parameters(z, &mut row);
+            sums.iter_mut().zip(&row).for_each(|(sum, x)| add(sum, *x));
+        }
+    };
+    pass(&|sum, x| sum.0 += x / count);
+    pass(&|sum, x| sum.1 += (x - sum.0).powi(2) / count);
+    sums
+}
+
+/// Draws of all modes by their shares, of equal weight: every chain goes through all modes, in random order, with draws of the
+/// chain of the same number in each. So chains from different starts can still be compared with each other.
+fn interleaved(found: &[ChainDraws], inside: &[Vec<bool>], shares: &[Estimate], seed: u64) -> ChainDraws {
+    let (chains, per_start) = (found[0].chains, found[0].per_start);
+    let d = found[0].dim();
+    let usable = |m: usize| inside[m].iter().filter(|inside| **inside).count() as f64;
+    let all: f64 = (0..found.len()).map(usable).sum();
+    let enough = (0..found.len()).map(|m| usable(m) / shares[m].mean).fold(all, f64::min);
+    let length = ((enough / chains as f64) as usize).max(1);
+    // Which draw of which mode: chain after chain.
+    let mut places = vec![(0, 0); length * chains];
+    for chain in 0..chains {
+        let mut noise = Noise::new(seed, Purpose::Chains, 3, u64::MAX, chain as u64);
+        let offset = (chain as f64 + 0.5) / chains as f64;
+        let mut modes: Vec<usize> =
+            (0..length).map(|t| at_share((t as f64 + offset) / length as f64, shares)).collect();
+        for i in (1..modes.len()).rev() {
+            modes.swap(i, noise.index(i + 1));
+        }
+        for m in 0..found.len() {
+            let rows = rows_of(&inside[m], chains, chain);
+            let turns: Vec<usize> = (0..length).filter(|&t| modes[t] == m).collect();
+            for (k, t) in turns.iter().enumerate() {
+                let at = (2 * k + 1) * rows.len() / (2 * turns.len());
+                places[t * chains + chain] = (m, rows[at.min(rows.len() - 1)]);
+            }
+        }
+    }
+    let of = |figure: &dyn Fn(&ChainDraws, usize) -> f64| places.iter().map(|&(m, at)| figure(&found[m], at)).collect();
+    ChainDraws {
+        draws: places.iter().flat_map(|&(m, at)| &found[m].draws[at * d..(at + 1) * d]).copied().collect(),
+        log_p: of(&|chains, at| chains.log_p[at]),
+        energy: of(&|chains, at| chains.energy[at]),
+        diverged: places.iter().map(|&(m, at)| found[m].diverged[at]).collect(),
+        chains,
+        per_start,
+        certificate: found[0].certificate.clone(),
+        scaled: found.iter().any(|chains| chains.scaled),
+        scales: None,
+        stopped: found.iter().any(|chains| chains.stopped),
+        modes: None,
+    }
+}
+
+/// The mode at a share of the whole.
+fn at_share(share: f64, shares: &[Estimate]) -> usize {
+    let mut up_to = 0.0;
+    let found = shares.iter().position(|one| {
+        up_to += one.mean;
+        share < up_to
+    });
+    found.unwrap_or(shares.len() - 1)
+}
+
+/// The usable draws of a chain; of all chains, if it has none.
+fn rows_of(inside: &[bool], chains: usize, chain: usize) -> Vec<usize> {
+    let usable = |row: &usize| inside[*row];
+    let own: Vec<usize> = (chain..inside.len()).step_by(chains).filter(usable).collect();
+    if own.is_empty() { (0..inside.len()).filter(usable).collect() } else { own }
+}
+
+#[cfg(test)]
+mod tests;
