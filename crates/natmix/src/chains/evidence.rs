@@ -20,6 +20,7 @@ use crate::family::covariance::Full;
 use crate::family::{Gaussian, Mixture, log_sum_exp};
 use crate::linalg::{self, Memory, Transpose};
 use crate::noise::Purpose;
+use crate::run::time_left::TimeLeft;
 
 /// Draws from the proposal of each half, and draws of the chains at which gradients are asked for: at least so many, and so many
 /// times the dimension.
@@ -39,6 +40,8 @@ const CONVERGED: f64 = 1e-9;
 const INFLATION: f64 = 1.1;
 /// Largest error of the log evidence that is stated: beyond, the proposal overlaps too little for the error itself to be known.
 const LARGEST_ERROR: f64 = 0.25;
+/// Error by weights from which on nothing better is sought.
+const SMALL_ERROR: f64 = 0.02;
 /// Errors by which the two halves may differ, and a difference that only makes the error larger.
 const MOST_APART: f64 = 4.0;
 const NEAR: f64 = 0.1;
@@ -49,7 +52,7 @@ const MOST_FAILED: f64 = 0.01;
 pub(crate) const NOT_KNOWN: &str =
     "the log evidence is not known: no proposal fitted to the chains overlaps enough with them";
 /// Evaluations that it takes, about.
-pub(crate) const EVALUATIONS: usize = 2 * (PROPOSED + GRADIENTS);
+const EVALUATIONS: usize = 2 * (PROPOSED + GRADIENTS);
 
 /// Which points (one after another) belong to what is integrated.
 pub(crate) type Inside<'a> = dyn Fn(&[f64]) -> Vec<bool> + 'a;
@@ -162,12 +165,27 @@ impl Bridge {
     }
 }
 
-/// The log evidence of a target by its chains. None where it is not known.
-pub(crate) fn of_chains(
+/// The log evidence by weights, if they can be relied on, or by chains, whichever is known better. None where it is not known.
+pub(crate) fn best(
     evaluator: &mut dyn Evaluator,
-    chains: &ChainDraws,
+    (by_weights, chains): (Option<Estimate>, &ChainDraws),
     seed: u64,
+    time: &TimeLeft,
 ) -> Result<Option<Estimate>, Error> {
+    let well_known = by_weights.is_some_and(|known| known.se <= SMALL_ERROR);
+    let found = match &chains.modes {
+        Some(modes) => modes.log_evidence,
+        None if well_known || chains.stopped || !time.allows(EVALUATIONS) => None,
+        None => of_chains(evaluator, chains, seed)?,
+    };
+    Ok(match (by_weights, found) {
+        (Some(known), Some(found)) => Some(if found.se < known.se { found } else { known }),
+        (known, found) => known.or(found),
+    })
+}
+
+/// The log evidence of a target by its chains. None where it is not known.
+fn of_chains(evaluator: &mut dyn Evaluator, chains: &ChainDraws, seed: u64) -> Result<Option<Estimate>, Error> {
     let everywhere = |points: &[f64]| vec![true; points.len() / chains.dim().max(1)];
     match Bridge::fit(evaluator, chains)? {
         Some(bridge) => bridge.log_evidence(evaluator, &everywhere, seed),

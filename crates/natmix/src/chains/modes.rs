@@ -10,7 +10,8 @@
 use super::certificate::{Certificate, ChainAccuracy};
 use super::draws::ChainDraws;
 use super::evidence::Bridge;
-use super::run::{self, ChainProgress, Plan, Watch};
+use super::proposal::Proposal;
+use super::run::{self, ChainProgress, FEW_DIMENSIONS, Plan, Watch};
 use crate::answer::accuracy::{Accuracy, ErrorShare, MEAN_LIMIT, PROBABILITY_LIMIT, SD_LIMIT};
 use crate::answer::diagnose::Estimate;
 use crate::error::Error;
@@ -48,6 +49,8 @@ pub struct ModeShares {
     pub omitted: f64,
     /// The evidence of all modes together, if it is known.
     pub log_evidence: Option<Estimate>,
+    /// Proposals around half of the draws of each mode, in few dimensions.
+    pub(crate) proposals: Vec<Proposal>,
 }
 
 impl ModeShares {
@@ -76,7 +79,8 @@ impl ModeShares {
 
 /// One mode of the mixture.
 struct Mode {
-    /// Its components.
+    /// Its components: their places in the whole mixture, and by themselves.
+    components: Vec<usize>,
     mixture: Mixture,
     /// Their mean and covariance.
     gaussian: Gaussian,
@@ -103,7 +107,7 @@ impl Modes {
                     [only] => only.clone(),
                     _ => Gaussian::new(own.mean(), crate::family::Full::from_covariance(d, own.covariance()).ok()?),
                 };
-                Some(Mode { mixture: own, gaussian, weight: mode.weight })
+                Some(Mode { components: mode.components, mixture: own, gaussian, weight: mode.weight })
             })
             .collect();
         (modes.len() >= 2).then_some(Self(modes))
@@ -132,9 +136,11 @@ impl Modes {
             if self.has_arrived(at, &chains.draws) {
                 return Ok(None);
             }
-            if chains.stopped && at + 1 < modes.len() {
+            if chains.stopped || chains.log_p.is_empty() {
                 let mut chains = chains;
                 chains.certificate.reasons.push("there was no time for chains within every mode".into());
+                // One mode alone is worse than the mixture.
+                chains.certificate.parameters.iter_mut().for_each(|one| one.r_hat = f64::NAN);
                 return Ok(Some(chains));
             }
             found.push(chains);
@@ -236,8 +242,24 @@ impl Modes {
         }
         let mut chains = interleaved(&found, &inside, &shares, plan.seed);
         chains.certificate = certificate;
-        chains.modes = Some(ModeShares { shares, left, omitted, log_evidence });
+        let proposals = match evaluator.dim() <= FEW_DIMENSIONS {
+            true => found.iter().filter_map(Proposal::around_chains).collect(),
+            false => Vec::new(),
+        };
+        chains.modes = Some(ModeShares { shares, left, omitted, log_evidence, proposals });
         Ok(Some(chains))
+    }
+
+    /// Weights of draws of the whole mixture, changed so that the draws of each mode have its share: weights that cannot be relied on
+    /// know shares badly.
+    pub fn with_shares(&self, mixture: &Mixture, draws: &[f64], weights: &mut [f64], shares: &[Estimate]) {
+        let likely = mixture.most_likely(draws);
+        for (mode, share) in self.0.iter().zip(shares) {
+            let own = |k: &usize| mode.components.contains(k);
+            let total: f64 = likely.iter().zip(&*weights).filter(|(k, _)| own(k)).map(|(_, w)| w).sum();
+            let factor = if total > 0.0 { share.mean / total } else { 1.0 };
+            likely.iter().zip(&mut *weights).filter(|(k, _)| own(k)).for_each(|(_, w)| *w *= factor);
+        }
     }
 }
 
@@ -288,7 +310,7 @@ fn together(target: &dyn Target, found: &[ChainDraws], shares: &[Estimate]) -> C
         let weighted = each.iter().zip(shares).map(|(one, share)| share.mean * share.mean / one.ess).sum::<f64>();
         ChainAccuracy {
             r_hat: largest(&|one| one.r_hat),
-            ess: weighted.recip(),
+            ess: weighted.max(of_mean.powi(2)).recip(),
             trend: largest(&|one| one.trend),
             risk: largest(&|one| one.risk),
             risk_of_twice: largest(&|one| one.risk_of_twice),

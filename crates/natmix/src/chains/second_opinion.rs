@@ -33,37 +33,43 @@ pub(crate) fn weigh(
     (seed, holds): (u64, &dyn Fn(&WeightedDraws) -> bool),
 ) -> Result<Option<WeightedDraws>, Error> {
     let d = mixture.dim();
-    let half = chains.log_p.len() / chains.chains / 2 * chains.chains;
-    if half < 2 * d {
-        return Ok(None);
-    }
     let own = mixture.log_density(&known.draws);
     let mut draws = known.draws.clone();
     let mut log_p: Vec<f64> = known.log_ratios.iter().zip(&own).map(|(ratio, log_q)| ratio + log_q).collect();
-    let mut proposals: Vec<Proposal> = Vec::new();
+    let mut latest: Vec<Proposal> = match &chains.modes {
+        Some(modes) => modes.proposals.clone(),
+        None => Proposal::around_chains(chains).into_iter().collect(),
+    };
+    let mut proposals: Vec<(Proposal, usize)> = Vec::new();
     let mut weighted: Option<WeightedDraws> = None;
     for round in 0..PROPOSALS {
-        let fitted_to = match &weighted {
-            None => chains.draws[..half * d].to_vec(),
-            Some(weighted) => weighted.delivered().resample(RESAMPLED, seed),
-        };
-        let Some(proposal) = Proposal::around(&fitted_to, chains.scales.clone(), d) else { break };
-        let request = Request::default();
-        let mut part = Part::default();
-        part.resize(DRAWS, d, CHUNK, &request);
-        proposal.draw(&mut part.z, seed, STREAM + round);
-        let ticket = evaluator.submit(Batch { request, parts: vec![part] });
-        let Part { z, log_p: found, .. } = evaluator.collect(ticket)?.parts.pop().unwrap_or_default();
-        draws.extend(z);
-        log_p.extend(found);
-        proposals.push(proposal);
+        if let Some(weighted) = &weighted {
+            latest = Proposal::again(&latest, &weighted.delivered().resample(RESAMPLED, seed), d);
+        }
+        if latest.is_empty() {
+            break;
+        }
+        let (request, each) = (Request::default(), DRAWS / latest.len());
+        let mut parts = Vec::with_capacity(latest.len());
+        for (which, proposal) in latest.iter().enumerate() {
+            let mut part = Part::default();
+            part.resize(each, d, CHUNK, &request);
+            proposal.draw(&mut part.z, seed, STREAM + round + PROPOSALS * which as u64);
+            parts.push(part);
+        }
+        let ticket = evaluator.submit(Batch { request, parts });
+        for Part { z, log_p: found, .. } in evaluator.collect(ticket)?.parts {
+            draws.extend(z);
+            log_p.extend(found);
+        }
+        proposals.extend(latest.iter().map(|proposal| (proposal.clone(), each)));
         // The logs of the shares of the draws of each proposal, times its density.
         let share = |count: usize| (count as f64 / log_p.len() as f64).ln();
         let by_mixture = mixture.log_density(&draws);
         let mut by_all: Vec<f64> = by_mixture.iter().map(|q| share(own.len()) + q).collect();
-        for proposal in &proposals {
+        for (proposal, count) in &proposals {
             let each = proposal.log_density(&draws);
-            by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_sum_exp(&[*all, share(DRAWS) + q]));
+            by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_sum_exp(&[*all, share(*count) + q]));
         }
         let log_ratios = log_p.iter().zip(&by_all).map(|(log_p, log_q)| log_p - log_q).collect();
         let found = WeightedDraws::new(draws.clone(), log_ratios);

@@ -191,7 +191,7 @@ impl FinishedRun<'_> {
         let needed = always || !level.holds() && faults.is_empty() && !hidden;
         let before_chains = evaluator.spent().evals;
         let mut chains = match watch.filter(|_| needed && possible) {
-            Some(watch) => Some(self.run_chains(evaluator, (budget, *time), (&weighted, modes), watch)?),
+            Some(watch) => Some(self.run_chains(evaluator, (budget, *time), (&weighted, modes.as_ref()), watch)?),
             None => None,
         };
         if let Some(chains) = &mut chains {
@@ -204,26 +204,17 @@ impl FinishedRun<'_> {
                 _ => {}
             }
         }
-        let mut unknown_evidence = false;
-        if let (Some(chains), Level::Chains, false) = (&chains, unjudged.diagnostics.level, weighted.psis.trusted()) {
-            let allowed = time.allows(evidence::EVALUATIONS) && !chains.stopped;
-            let found = match &chains.modes {
-                Some(modes) => modes.log_evidence,
-                None if allowed => evidence::of_chains(evaluator, chains, config.seed)?,
-                None => None,
-            };
-            unknown_evidence = found.is_none();
+        let mut notes: Vec<String> =
+            chains.iter().filter_map(|chains| chains.modes.as_ref()).map(ModeShares::note).collect();
+        if let (Some(chains), Level::Chains) = (&chains, unjudged.diagnostics.level) {
+            let by_weights = Some(unjudged.diagnostics.log_evidence).filter(|_| weighted.psis.trusted());
+            let found = evidence::best(evaluator, (by_weights, chains), config.seed, time)?;
+            notes.extend(found.is_none().then(|| evidence::NOT_KNOWN.into()));
             unjudged.diagnostics.log_evidence = found.unwrap_or(Estimate { mean: f64::NAN, se: f64::NAN });
         }
         let chain_evals = evaluator.spent().evals - before_chains;
         let mut diagnostics = unjudged.judge(&target.parameter_names());
-        if unknown_evidence {
-            diagnostics.verdict.notes.push(evidence::NOT_KNOWN.into());
-        }
-        diagnostics
-            .verdict
-            .notes
-            .extend(chains.iter().filter_map(|chains| chains.modes.as_ref()).map(ModeShares::note));
+        diagnostics.verdict.notes.extend(notes);
         if tails.is_none() {
             diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into());
         }
@@ -241,7 +232,7 @@ impl FinishedRun<'_> {
         &self,
         evaluator: &mut dyn Evaluator,
         (budget, time): (Option<u64>, TimeLeft),
-        (weighted, modes): (&WeightedDraws, Option<Modes>),
+        (weighted, modes): (&WeightedDraws, Option<&Modes>),
         watch: &mut Watch<'_>,
     ) -> Result<ChainDraws, Error> {
         let Self { target, config, mixture, .. } = *self;
@@ -261,7 +252,11 @@ impl FinishedRun<'_> {
                 run::run(&run::Plan { most, ..plan }, evaluator, &mut watch)?
             }
         };
-        let unvisited = visits::unvisited(mixture, (&weighted.draws, &weighted.weights()), &chains.draws);
+        let mut weights = weighted.weights();
+        if let (Some(modes), Some(found)) = (modes, &chains.modes) {
+            modes.with_shares(mixture, &weighted.draws, &mut weights, &found.shares);
+        }
+        let unvisited = visits::unvisited(mixture, (&weighted.draws, &weights), &chains.draws);
         if unvisited > visits::MOST_UNVISITED && !chains.draws.is_empty() {
             chains.certificate.reasons.push(format!(
                 "the chains are hardly ever in parts of the mixture that hold {:.0}% of the mass",

@@ -40,26 +40,14 @@ fn run_within(target: &dyn Target, mixture: &Mixture, seed: u64) -> Option<Chain
     let pool = ScratchPool::new(1);
     let mut evaluator = of_target(target, &pool, Limits::default());
     let plan = Plan { target, mixture, seed, most: 400_000 };
-    let found = Modes::of(mixture).unwrap().run(&plan, &mut *evaluator, &mut |_, _| true).unwrap();
-    eprintln!(
-        "{} evals, {:?} {:?}",
-        evaluator.spent().evals,
-        found.as_ref().map(|f| &f.modes),
-        found.as_ref().map(|f| (
-            f.log_p.len(),
-            &f.certificate.reasons,
-            f.certificate.least_ess(),
-            f.certificate.r_hat()
-        ))
-    );
-    found
+    Modes::of(mixture).unwrap().run(&plan, &mut *evaluator, &mut |_, _| true).unwrap()
 }
 
 #[test]
 fn modes_have_the_shares_of_their_evidence() {
     const D: usize = 50;
     for (shares, places) in [(vec![0.7, 0.3], vec![0.0, 6.0]), (vec![0.2, 0.5, 0.3], vec![0.0, 7.0, 13.0])] {
-        for seed in 1..=3 {
+        for seed in 1..=2 {
             let found = run_within(&skewed_modes(D, shares.clone(), places.clone()), &rough(D, &places), seed).unwrap();
             assert_eq!(found.certificate.reasons, [] as [String; 0]);
             let modes = found.modes.as_ref().unwrap();
