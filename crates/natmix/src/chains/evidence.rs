@@ -28,7 +28,7 @@ const PROPOSED: usize = 1_000;
 const GRADIENTS: usize = 800;
 const GRADIENTS_PER_DIMENSION: f64 = 2.5;
 /// Most dimensions: beyond, a whole covariance takes too many gradients.
-const MOST_DIMENSIONS: usize = 1_000;
+pub(super) const MOST_DIMENSIONS: usize = 1_000;
 /// Points per chunk.
 const CHUNK: usize = 64;
 /// Stream of random numbers, beyond those of iterations.

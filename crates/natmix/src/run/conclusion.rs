@@ -174,7 +174,10 @@ impl FinishedRun<'_> {
         let Self { target, config, mixture, converged, start_sd, .. } = *self;
         let budget = kind_of(config).budget();
         let possible = config.finish != Finish::Never && target.has_gradient() && watch.is_some();
-        let modes = if possible { Modes::of(mixture) } else { None };
+        // A log-concave density has one mode, even if a mixture has bumps.
+        let modes = if possible && !target.is_log_concave() { Modes::of(mixture) } else { None };
+        let possible =
+            possible && (config.finish == Finish::Always || modes.as_ref().is_none_or(Modes::can_be_weighed));
         // Where there are several modes chains take long: weights get all the draws that they need first.
         let chains_follow = possible && (config.finish == Finish::Always || modes.is_none());
         let mut plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
@@ -187,7 +190,7 @@ impl FinishedRun<'_> {
         let (always, level) = (config.finish == Finish::Always, unjudged.diagnostics.level);
         // Mass was found beside the mixture, and chains within its modes would not get there.
         let hidden = modes.is_some() && unjudged.diagnostics.missed_mass.is_some() && !level.holds();
-        let modes = modes.filter(|_| !hidden);
+        let modes = modes.filter(|modes| !hidden && modes.can_be_weighed());
         let needed = always || !level.holds() && faults.is_empty() && !hidden;
         let before_chains = evaluator.spent().evals;
         let mut chains = match watch.filter(|_| needed && possible) {

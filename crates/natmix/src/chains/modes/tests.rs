@@ -1,6 +1,7 @@
 use super::*;
 use crate::evaluate::{Limits, of_target};
-use crate::target::ClosureTarget;
+use crate::family::{Diag, log_sum_exp};
+use crate::target::{ClosureTarget, Target};
 use crate::workspace::ScratchPool;
 
 /// Logs of gamma variables with this shape, moved; in the second mode with the other sign.
@@ -74,10 +75,7 @@ fn connected_modes_are_left_to_chains_from_the_whole_mixture() {
     const D: usize = 10;
     let mut variances = vec![1.0; D];
     variances[0] = 9.0;
-    let target = Mixture::single(Gaussian::new(
-        vec![0.0; D],
-        crate::family::covariance::Diag::from_variances(&variances).unwrap(),
-    ));
+    let target = Mixture::single(Gaussian::new(vec![0.0; D], Diag::from_variances(&variances).unwrap()));
     let at = |x: f64| {
         let mut mean = vec![0.0; D];
         mean[0] = x;
