@@ -26,6 +26,9 @@ use std::time::Instant;
 /// Most evaluations of chains, in multiples of the budget of a fit.
 const CHAIN_TIMES: u64 = 4;
 
+/// Evaluations for which there must be time where chains within several modes may run: they do not get far with fewer.
+const WITHIN_MODES: usize = 5_000;
+
 /// Largest R-hat in few dimensions.
 const FEW_DIMENSIONS_R_HAT: f64 = 1.005;
 /// Effective draws from which on weighted draws can confirm chains there.
@@ -191,7 +194,8 @@ impl FinishedRun<'_> {
         // Mass was found beside the mixture, and chains within its modes would not get there.
         let hidden = modes.is_some() && unjudged.diagnostics.missed_mass.is_some() && !level.holds();
         let modes = modes.filter(|modes| !hidden && modes.can_be_weighed());
-        let needed = always || !level.holds() && faults.is_empty() && !hidden;
+        let affordable = modes.is_none() || time.allows(WITHIN_MODES);
+        let needed = always || !level.holds() && faults.is_empty() && !hidden && affordable;
         let before_chains = evaluator.spent().evals;
         let mut chains = match watch.filter(|_| needed && possible) {
             Some(watch) => Some(self.run_chains(evaluator, (budget, *time), (&weighted, modes.as_ref()), watch)?),
