@@ -67,7 +67,7 @@ class Posterior:
 
     @property
     def log_evidence(self) -> float:
-        """Logarithm of the integral of the density, by importance sampling."""
+        """Logarithm of the integral of the density, by importance or bridge sampling; NaN if it is not known."""
         return _number(self._report["log_evidence"]["mean"])
 
     @property

@@ -21,7 +21,7 @@ pub struct Report {
     pub verdict: VerdictSummary,
     /// ELBO from fresh draws.
     pub elbo: ReportedEstimate,
-    /// Log evidence from the same draws.
+    /// Log evidence: from the same draws, or by bridge sampling between chains and proposals fitted to them.
     pub log_evidence: ReportedEstimate,
     /// Shape of the tail of the importance weights.
     #[serde(with = "nullable")]

@@ -189,8 +189,9 @@ fn key_figures(report: &Report) -> String {
     let estimate = |name, estimate: ReportedEstimate| KeyFigure {
         name,
         value: number::rounded(estimate.mean, estimate.se),
-        below: match estimate.se {
-            se if se.is_finite() => format!("± {} std. error", number::significant(se, 2)),
+        below: match estimate {
+            ReportedEstimate { se, .. } if se.is_finite() => format!("± {} std. error", number::significant(se, 2)),
+            ReportedEstimate { mean, .. } if mean.is_nan() => "not known".into(),
             _ => "error unknown".into(),
         },
     };

@@ -2,8 +2,10 @@
 
 pub mod certificate;
 pub mod draws;
+pub(crate) mod evidence;
 mod keep;
 pub(crate) mod metric;
+pub mod modes;
 mod proposal;
 pub mod run;
 pub(crate) mod saved;
@@ -20,6 +22,8 @@ pub(crate) use walkers::Walkers;
 
 #[cfg(test)]
 mod exactness;
+#[cfg(test)]
+pub(crate) mod examples;
 #[cfg(test)]
 mod resuming;
 #[cfg(test)]

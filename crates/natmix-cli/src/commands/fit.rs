@@ -10,7 +10,7 @@ use natmix::stop::StopReason;
 use natmix_app::record::write_report;
 use natmix_app::resume::{LeftBehind, left_behind};
 use natmix_app::{FitJob, Problem};
-use natmix_report::{AnswerSummary, Evals, Report};
+use natmix_report::{AnswerSummary, Evals, Report, ReportedEstimate};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -83,12 +83,14 @@ fn text(report: &Report, out: &Path) -> String {
     report.verdict.reasons.iter().for_each(|reason| line(format!("  - {reason}")));
     report.verdict.notes.iter().for_each(|note| line(format!("  note: {note}")));
     report.model_notes.iter().for_each(|note| line(format!("  model: {note}")));
+    let evidence = match report.log_evidence {
+        ReportedEstimate { mean, .. } if mean.is_nan() => "log evidence not known".to_owned(),
+        ReportedEstimate { mean, se } => format!("log evidence {mean:.4} +- {se:.4}"),
+    };
     line(format!(
-        "\nELBO {:.4} +- {:.4}   log evidence {:.4} +- {:.4}   k-hat {:.2}   {}, {:.2} s",
+        "\nELBO {:.4} +- {:.4}   {evidence}   k-hat {:.2}   {}, {:.2} s",
         report.elbo.mean,
         report.elbo.se,
-        report.log_evidence.mean,
-        report.log_evidence.se,
         report.k_hat,
         evaluations(&report.evals),
         report.seconds

@@ -1,6 +1,7 @@
 //! What chains leave, and what of it is delivered.
 
 use super::certificate::{Certificate, judge_draws};
+use super::modes::ModeShares;
 use super::scales::Scales;
 use crate::answer::delivered::{DeliveredChains, DeliveredDraws};
 
@@ -27,6 +28,8 @@ pub struct ChainDraws {
     pub(crate) scales: Option<Scales>,
     /// Whether they were told to stop.
     pub(crate) stopped: bool,
+    /// The shares of modes, if chains ran within several.
+    pub modes: Option<ModeShares>,
 }
 
 /// Most numbers that are delivered and stored, and between which numbers of draws they are.
@@ -34,6 +37,11 @@ const DELIVERED_NUMBERS: usize = 6_000_000;
 const DELIVERED: (usize, usize) = (2_048, 16_384);
 
 impl ChainDraws {
+    /// The dimension of the draws.
+    pub(crate) fn dim(&self) -> usize {
+        self.draws.len().checked_div(self.log_p.len()).unwrap_or(0)
+    }
+
     /// R-hat of the log density.
     pub(crate) fn density_r_hat(&self) -> f64 {
         judge_draws(&self.log_p, 1, (self.chains, self.per_start)).first().map_or(f64::NAN, |one| one.r_hat)
@@ -42,7 +50,7 @@ impl ChainDraws {
     /// Draws of equal weight, to deliver and store, chain after chain: of every so many iterations, if there are too many.
     pub fn delivered(&self) -> DeliveredDraws {
         let (total, chains) = (self.log_p.len(), self.chains);
-        let d = self.draws.len().checked_div(total).unwrap_or(0);
+        let d = self.dim();
         let most = DELIVERED_NUMBERS.checked_div(d).unwrap_or(0).clamp(DELIVERED.0, DELIVERED.1);
         let every = total.div_ceil(most).max(1);
         let iterations = total.checked_div(chains).unwrap_or(0);

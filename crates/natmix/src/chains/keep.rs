@@ -208,6 +208,7 @@ impl Run<'_, '_> {
             scaled: self.state.scaled,
             scales: self.state.walkers.scales().cloned(),
             stopped: self.stopped,
+            modes: None,
         }
     }
 
@@ -215,8 +216,10 @@ impl Run<'_, '_> {
     fn certify(&self, kept: &Kept, first: usize, most_risk: f64, some: Option<&[usize]>) -> Certificate {
         let (d, target) = (self.state.walkers.d, self.target);
         let (draws, diverged) = (&kept.draws[first * d..], &kept.diverged[first..]);
-        let counted = diverged.len() as f64 / if self.state.careful { CAREFUL_EVERY as f64 } else { 1.0 };
-        let diverged = diverged.iter().filter(|diverged| **diverged).count() as f64 / counted;
+        let share = diverged.iter().filter(|diverged| **diverged).count() as f64 / diverged.len() as f64;
+        let of_careful = share * CAREFUL_EVERY as f64;
+        // What an earlier attempt has left may stem from before some iterations had shorter steps: then all of them count.
+        let diverged = if self.state.careful && of_careful <= 1.0 { of_careful } else { share };
         let all = target.parameter_names();
         let which: Vec<usize> = some.map_or_else(|| (0..all.len()).collect(), <[usize]>::to_vec);
         let (mut row, count) = (vec![0.0; all.len()], draws.len() / d);

@@ -4,6 +4,7 @@
 //! coordinate (the scale, if there is one), so that the draws are cut into slices along it and each gets a Gaussian of its own; a
 //! wide one covers the tails. With the change of coordinates this is a density that can be drawn from and evaluated.
 
+use super::draws::ChainDraws;
 use super::scales::Scales;
 use super::statistics::mean_and_variance;
 use crate::family::covariance::Full;
@@ -31,6 +32,24 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
+    /// Around the first half of the draws of chains. None if they are too few, too.
+    pub fn around_chains(chains: &ChainDraws) -> Option<Self> {
+        let (d, half) = (chains.dim(), chains.log_p.len() / chains.chains / 2 * chains.chains);
+        if half < 2 * d { None } else { Self::around(&chains.draws[..half * d], chains.scales.clone(), d) }
+    }
+
+    /// Proposals around draws, each around those that the one in its place has the highest density at.
+    pub fn again(proposals: &[Self], draws: &[f64], d: usize) -> Vec<Self> {
+        let each: Vec<Vec<f64>> = proposals.iter().map(|proposal| proposal.log_density(draws)).collect();
+        let mut parts = vec![Vec::new(); proposals.len()];
+        for (i, z) in draws.chunks_exact(d).enumerate() {
+            let highest = (0..parts.len()).max_by(|&a, &b| each[a][i].total_cmp(&each[b][i])).unwrap_or(0);
+            parts[highest].extend_from_slice(z);
+        }
+        let enough = proposals.iter().zip(&parts).filter(|(_, part)| part.len() >= 2 * d * d);
+        enough.filter_map(|(proposal, part)| Self::around(part, proposal.scales.clone(), d)).collect()
+    }
+
     /// Around draws (one after another) of the target, in the coordinates of the chains that left them. None where they lie in
     /// fewer dimensions than they should.
     pub fn around(draws: &[f64], scales: Option<Scales>, d: usize) -> Option<Self> {

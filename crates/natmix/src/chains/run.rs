@@ -110,17 +110,22 @@ pub(crate) fn run(
 
 /// One point for each group of chains; the mixture's mean where the density cannot be evaluated there.
 fn first_points(evaluator: &mut dyn Evaluator, mixture: &Mixture, seed: u64) -> Result<Vec<f64>, Error> {
-    let d = mixture.dim();
-    let mean = mixture.mean();
+    let (d, mean) = (mixture.dim(), mixture.mean());
+    let found = Walkers::start(evaluator, widened_draws(mixture, seed))?;
+    let usable = |i: usize| found.log_p[i].is_finite() && found.grad[i * d..(i + 1) * d].iter().all(|g| g.is_finite());
+    let each = (0..GROUPS).map(|i| if usable(i) { &found.z[i * d..(i + 1) * d] } else { &mean[..] });
+    Ok(each.flat_map(|z| z.repeat(PER_START)).collect())
+}
+
+/// Draws of the widened mixture, one for each group of chains.
+pub(super) fn widened_draws(mixture: &Mixture, seed: u64) -> Vec<f64> {
+    let (d, mean) = (mixture.dim(), mixture.mean());
     let mut points = vec![0.0; GROUPS * d];
     mixture.draw(&mut points, seed, Purpose::Chains, 4);
     for z in points.chunks_exact_mut(d) {
         z.iter_mut().zip(&mean).for_each(|(z, m)| *z = m + WIDENED * (*z - m));
     }
-    let found = Walkers::start(evaluator, points)?;
-    let usable = |i: usize| found.log_p[i].is_finite() && found.grad[i * d..(i + 1) * d].iter().all(|g| g.is_finite());
-    let each = (0..GROUPS).map(|i| if usable(i) { &found.z[i * d..(i + 1) * d] } else { &mean[..] });
-    Ok(each.flat_map(|z| z.repeat(PER_START)).collect())
+    points
 }
 
 impl Run<'_, '_> {

@@ -33,37 +33,43 @@ pub(crate) fn weigh(
     (seed, holds): (u64, &dyn Fn(&WeightedDraws) -> bool),
 ) -> Result<Option<WeightedDraws>, Error> {
     let d = mixture.dim();
-    let half = chains.log_p.len() / chains.chains / 2 * chains.chains;
-    if half < 2 * d {
-        return Ok(None);
-    }
     let own = mixture.log_density(&known.draws);
     let mut draws = known.draws.clone();
     let mut log_p: Vec<f64> = known.log_ratios.iter().zip(&own).map(|(ratio, log_q)| ratio + log_q).collect();
-    let mut proposals: Vec<Proposal> = Vec::new();
+    let mut latest: Vec<Proposal> = match &chains.modes {
+        Some(modes) => modes.proposals.clone(),
+        None => Proposal::around_chains(chains).into_iter().collect(),
+    };
+    let mut proposals: Vec<(Proposal, usize)> = Vec::new();
     let mut weighted: Option<WeightedDraws> = None;
     for round in 0..PROPOSALS {
-        let fitted_to = match &weighted {
-            None => chains.draws[..half * d].to_vec(),
-            Some(weighted) => weighted.delivered().resample(RESAMPLED, seed),
-        };
-        let Some(proposal) = Proposal::around(&fitted_to, chains.scales.clone(), d) else { break };
-        let request = Request::default();
-        let mut part = Part::default();
-        part.resize(DRAWS, d, CHUNK, &request);
-        proposal.draw(&mut part.z, seed, STREAM + round);
-        let ticket = evaluator.submit(Batch { request, parts: vec![part] });
-        let Part { z, log_p: found, .. } = evaluator.collect(ticket)?.parts.pop().unwrap_or_default();
-        draws.extend(z);
-        log_p.extend(found);
-        proposals.push(proposal);
+        if let Some(weighted) = &weighted {
+            latest = Proposal::again(&latest, &weighted.delivered().resample(RESAMPLED, seed), d);
+        }
+        if latest.is_empty() {
+            break;
+        }
+        let (request, each) = (Request::default(), DRAWS / latest.len());
+        let mut parts = Vec::with_capacity(latest.len());
+        for (which, proposal) in latest.iter().enumerate() {
+            let mut part = Part::default();
+            part.resize(each, d, CHUNK, &request);
+            proposal.draw(&mut part.z, seed, STREAM + round + PROPOSALS * which as u64);
+            parts.push(part);
+        }
+        let ticket = evaluator.submit(Batch { request, parts });
+        for Part { z, log_p: found, .. } in evaluator.collect(ticket)?.parts {
+            draws.extend(z);
+            log_p.extend(found);
+        }
+        proposals.extend(latest.iter().map(|proposal| (proposal.clone(), each)));
         // The logs of the shares of the draws of each proposal, times its density.
         let share = |count: usize| (count as f64 / log_p.len() as f64).ln();
         let by_mixture = mixture.log_density(&draws);
         let mut by_all: Vec<f64> = by_mixture.iter().map(|q| share(own.len()) + q).collect();
-        for proposal in &proposals {
+        for (proposal, count) in &proposals {
             let each = proposal.log_density(&draws);
-            by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_sum_exp(&[*all, share(DRAWS) + q]));
+            by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_sum_exp(&[*all, share(*count) + q]));
         }
         let log_ratios = log_p.iter().zip(&by_all).map(|(log_p, log_q)| log_p - log_q).collect();
         let found = WeightedDraws::new(draws.clone(), log_ratios);
@@ -127,56 +133,17 @@ pub(crate) fn differs(target: &dyn Target, chains: &ChainDraws, weighted: &Weigh
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chains::examples::Groups;
     use crate::chains::run::{Plan, run};
     use crate::evaluate::{Limits, of_target};
     use crate::family::Gaussian;
-    use crate::target::ClosureTarget;
     use crate::workspace::ScratchPool;
-
-    /// Groups around a mean, with normal data: mean, log of their standard deviation, groups. Its log evidence is known.
-    fn groups(data: &'static [f64]) -> ClosureTarget<'static> {
-        let density = move |z: &[f64], grad: Option<&mut [f64]>| {
-            let (mu, log_tau, theta) = (z[0], z[1], &z[2..]);
-            let precision = (-2.0 * log_tau).exp();
-            let mut log_p = -0.5 * (mu / 5.0).powi(2) - 0.5 * (log_tau / 0.7).powi(2);
-            let (mut by_mu, mut by_tau) = (-mu / 25.0, -log_tau / 0.49);
-            let mut by_theta = vec![0.0; theta.len()];
-            for ((theta, y), by_theta) in theta.iter().zip(data).zip(&mut by_theta) {
-                let off = theta - mu;
-                log_p -= 0.5 * off * off * precision + log_tau + 0.5 * (theta - y).powi(2);
-                by_mu += off * precision;
-                by_tau += off * off * precision - 1.0;
-                *by_theta = -off * precision - (theta - y);
-            }
-            if let Some(grad) = grad {
-                (grad[0], grad[1]) = (by_mu, by_tau);
-                grad[2..].copy_from_slice(&by_theta);
-            }
-            log_p
-        };
-        ClosureTarget::new(data.len() + 2, density).unwrap()
-    }
-
-    /// By summing over log tau: the data are normal around mu with variance 1 + tau^2, and mu is normal.
-    fn log_evidence(data: &[f64]) -> f64 {
-        let n = data.len() as f64;
-        let (sum, squares): (f64, f64) = (data.iter().sum(), data.iter().map(|y| y * y).sum());
-        let given = |log_tau: f64| {
-            let variance = 1.0 + (2.0 * log_tau).exp();
-            let precision = n / variance + 1.0 / 25.0;
-            let fit = squares / variance - (sum / variance).powi(2) / precision;
-            // Of the density above, which leaves the constants of its normal factors out.
-            let constants = 0.5 * (2.0 * std::f64::consts::PI).ln() * (n + 1.0) - 0.5 * precision.ln();
-            constants - 0.5 * n * variance.ln() - 0.5 * fit - 0.5 * (log_tau / 0.7).powi(2)
-        };
-        let steps: Vec<f64> = (-700..=700).map(|i| given(f64::from(i) * 0.01)).collect();
-        log_sum_exp(&steps) + 0.01f64.ln()
-    }
 
     #[test]
     fn weighted_draws_around_chains_know_the_evidence_and_see_a_missed_neck() {
         const DATA: [f64; 8] = [2.8, 0.8, -0.3, 0.7, -0.1, 0.1, 1.8, 1.2];
-        let target = groups(&DATA);
+        let groups = Groups(DATA.to_vec());
+        let target = groups.target();
         let pool = ScratchPool::new(1);
         let mut evaluator = of_target(&target, &pool, Limits::default());
         let d = DATA.len() + 2;
@@ -188,7 +155,7 @@ mod tests {
         assert!(found.psis.k_hat < 0.6 && found.psis.ess > 1_500.0, "{} {}", found.psis.k_hat, found.psis.ess);
         let evidence = log_sum_exp(&found.log_ratios) - (found.log_ratios.len() as f64).ln();
         // Weights with a relative variance of about one, of 4,000 draws.
-        assert!((evidence - log_evidence(&DATA)).abs() < 0.08, "{evidence} {}", log_evidence(&DATA));
+        assert!((evidence - groups.log_evidence()).abs() < 0.08, "{evidence} {}", groups.log_evidence());
         assert_eq!(differs(&target, &chains, &found), None);
         // Chains that never were in the neck.
         let mut kept: Vec<f64> = chains.draws.chunks_exact(d).map(|z| z[1]).collect();

@@ -33,6 +33,8 @@ pub struct Mode {
     pub log_density: f64,
     /// Total weight of the components that climb to it.
     pub weight: f64,
+    /// These components; the lightest of all belong to no mode.
+    pub components: Vec<usize>,
 }
 
 impl Mixture {
@@ -49,11 +51,12 @@ impl Mixture {
             match known {
                 Some(mode) => {
                     mode.weight += weights[k];
+                    mode.components.push(k);
                     if log_density > mode.log_density {
                         (mode.at, mode.log_density) = (at, log_density);
                     }
                 }
-                None => modes.push(Mode { at, log_density, weight: weights[k] }),
+                None => modes.push(Mode { at, log_density, weight: weights[k], components: vec![k] }),
             }
         }
         modes.sort_by(|a, b| b.weight.total_cmp(&a.weight));

@@ -6,13 +6,14 @@ use super::observe::Observer;
 use super::stop::{Stop, StopReason};
 use super::time_left::TimeLeft;
 use super::under_way::{ChainWatch, Halt};
-use crate::answer::diagnose::{Diagnostics, Plan, WeightedDraws, diagnose_with};
+use crate::answer::diagnose::{Diagnostics, Estimate, Plan, WeightedDraws, diagnose_with};
 use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::draws::ChainDraws;
+use crate::chains::modes::{ModeShares, Modes};
 use crate::chains::run::{self, ChainProgress, FEW_DIMENSIONS, Watch};
 use crate::chains::state::ChainState;
-use crate::chains::{second_opinion, visits};
+use crate::chains::{evidence, second_opinion, visits};
 use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
@@ -27,14 +28,15 @@ use std::time::Instant;
 /// Most evaluations of chains, in multiples of the budget of a fit: in few dimensions, and in many.
 const CHAIN_TIMES: (u64, u64) = (4, 6);
 
+/// Evaluations for which there must be time where chains within several modes may run: they do not get far with fewer.
+const WITHIN_MODES: usize = 5_000;
+
 /// Largest R-hat in few dimensions.
 const FEW_DIMENSIONS_R_HAT: f64 = 1.005;
 /// Effective draws from which on weighted draws can confirm chains there.
 const CONFIRMING: f64 = 1_000.0;
 /// k-hat of weighted draws below which they can refute chains.
 const REFUTING_K_HAT: f64 = 0.5;
-/// Share of the mass from which on a mode must not be missed.
-const HEAVY_SHARE: f64 = 0.01;
 
 /// A finished fit.
 #[derive(Debug)]
@@ -112,7 +114,9 @@ pub(crate) fn conclude(
                 let Measured { diagnostics: mut found, .. } = measured;
                 chain_evals = measured.chain_evals;
                 if let Some(search) = &search {
-                    let by_chains = found.level == Level::Chains || found.around_chains;
+                    // Chains within modes have not looked for others.
+                    let within = measured.chains.as_ref().is_some_and(|chains| chains.modes.is_some());
+                    let by_chains = (found.level == Level::Chains || found.around_chains) && !within;
                     found.verdict.add_search(search, mixture.len(), by_chains);
                 }
                 (diagnostics, weighted, chains) = (Some(found), Some(measured.weighted), measured.chains);
@@ -175,7 +179,12 @@ impl FinishedRun<'_> {
         let Self { target, config, mixture, converged, start_sd, .. } = *self;
         let budget = kind_of(config).budget();
         let possible = config.finish != Finish::Never && target.has_gradient() && watch.is_some();
-        let chains_follow = possible && (config.finish == Finish::Always || self.heavy_modes() < 2);
+        // A log-concave density has one mode, even if a mixture has bumps.
+        let modes = if possible && !target.is_log_concave() { Modes::of(mixture) } else { None };
+        let possible =
+            possible && (config.finish == Finish::Always || modes.as_ref().is_none_or(Modes::can_be_weighed));
+        // Where there are several modes chains take long: weights get all the draws that they need first.
+        let chains_follow = possible && (config.finish == Finish::Always || modes.is_none());
         let mut plan = Plan::after_run((config.diagnostic_draws, config.seed), evals, budget, chains_follow);
         plan.seen_to_hold = self.answer_holds && mixture.dim() > FEW_DIMENSIONS;
         let (mut unjudged, mut weighted) = diagnose_with(target, evaluator, mixture, plan, (scratch, &mut *time))?;
@@ -184,10 +193,17 @@ impl FinishedRun<'_> {
         let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
         let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
         let (always, level) = (config.finish == Finish::Always, unjudged.diagnostics.level);
-        let needed = always || !level.holds() && faults.is_empty();
+        // Mass was found beside the mixture, and chains within its modes would not get there.
+        let hidden = modes.is_some() && unjudged.diagnostics.missed_mass.is_some() && !level.holds();
+        let modes = modes.filter(|modes| !hidden && modes.can_be_weighed());
+        let affordable = modes.is_none() || time.allows(WITHIN_MODES);
+        let needed = always || !level.holds() && faults.is_empty() && !hidden && affordable;
         let before_chains = evaluator.spent().evals;
-        let mut chains = match watch.filter(|_| needed && chains_follow) {
-            Some(watch) => Some(self.run_chains(evaluator, (budget, *time), &weighted, watch, from)?),
+        let mut chains = match watch.filter(|_| needed && possible) {
+            Some(watch) => {
+                let found = (&weighted, modes.as_ref());
+                Some(self.run_chains(evaluator, (budget, *time), found, (watch, from))?)
+            }
             None => None,
         };
         if let Some(chains) = &mut chains {
@@ -200,8 +216,17 @@ impl FinishedRun<'_> {
                 _ => {}
             }
         }
+        let mut notes: Vec<String> =
+            chains.iter().filter_map(|chains| chains.modes.as_ref()).map(ModeShares::note).collect();
+        if let (Some(chains), Level::Chains) = (&chains, unjudged.diagnostics.level) {
+            let by_weights = Some(unjudged.diagnostics.log_evidence).filter(|_| weighted.psis.trusted());
+            let found = evidence::best(evaluator, (by_weights, chains), config.seed, time)?;
+            notes.extend(found.is_none().then(|| evidence::NOT_KNOWN.into()));
+            unjudged.diagnostics.log_evidence = found.unwrap_or(Estimate { mean: f64::NAN, se: f64::NAN });
+        }
         let chain_evals = evaluator.spent().evals - before_chains;
         let mut diagnostics = unjudged.judge(&target.parameter_names());
+        diagnostics.verdict.notes.extend(notes);
         if tails.is_none() {
             diagnostics.verdict.notes.push("there was no time left to examine the tails of the density".into());
         }
@@ -215,21 +240,12 @@ impl FinishedRun<'_> {
         Ok(Measured { diagnostics, weighted, chains, chain_evals })
     }
 
-    /// Modes of the mixture with a share of the mass that must not be missed: chains stay in the one in which they start.
-    fn heavy_modes(&self) -> usize {
-        if self.mixture.len() == 1 {
-            return 1;
-        }
-        self.mixture.modes().iter().filter(|mode| mode.weight >= HEAVY_SHARE).count()
-    }
-
     fn run_chains(
         &self,
         evaluator: &mut dyn Evaluator,
         (budget, time): (Option<u64>, TimeLeft),
-        weighted: &WeightedDraws,
-        watch: &mut Watch<'_>,
-        from: &mut Option<ChainState>,
+        (weighted, modes): (&WeightedDraws, Option<&Modes>),
+        (watch, from): (&mut Watch<'_>, &mut Option<ChainState>),
     ) -> Result<ChainDraws, Error> {
         let Self { target, config, mixture, .. } = *self;
         let times = if mixture.dim() <= FEW_DIMENSIONS { CHAIN_TIMES.0 } else { CHAIN_TIMES.1 };
@@ -238,8 +254,23 @@ impl FinishedRun<'_> {
         let mut watch = |progress: &ChainProgress, state: &ChainState, evaluator: &dyn Evaluator| {
             watch(progress, state, evaluator) && time.allows(1)
         };
-        let mut chains = run::run(&plan, evaluator, &mut watch, from)?;
-        let unvisited = visits::unvisited(mixture, (&weighted.draws, &weighted.weights()), &chains.draws);
+        let before = evaluator.spent().evals;
+        let within = match modes {
+            Some(modes) => modes.run(&plan, evaluator, &mut watch, from)?,
+            None => None,
+        };
+        let mut chains = match within {
+            Some(chains) => chains,
+            None => {
+                let most = most.saturating_sub(evaluator.spent().evals - before);
+                run::run(&run::Plan { most, ..plan }, evaluator, &mut watch, from)?
+            }
+        };
+        let mut weights = weighted.weights();
+        if let (Some(modes), Some(found)) = (modes, &chains.modes) {
+            modes.with_shares(mixture, &weighted.draws, &mut weights, &found.shares);
+        }
+        let unvisited = visits::unvisited(mixture, (&weighted.draws, &weights), &chains.draws);
         if unvisited > visits::MOST_UNVISITED && !chains.draws.is_empty() {
             chains.certificate.reasons.push(format!(
                 "the chains are hardly ever in parts of the mixture that hold {:.0}% of the mass",
