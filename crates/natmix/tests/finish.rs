@@ -149,3 +149,16 @@ fn chains_without_time_for_every_mode_are_not_trusted() {
     assert_eq!(fitted.stop.reason, StopReason::Cancelled);
     assert!(!fitted.diagnostics.unwrap().verdict.trusted);
 }
+
+#[test]
+fn chains_in_many_dimensions_know_the_evidence() {
+    let target = two_modes(60, 1.0);
+    let start = Mixture::single(Gaussian::isotropic(vec![0.8; 60], 0.7));
+    let fitted = Fit::new(&target, Config { seed: 3, ..Config::default() }).start(start).finish().unwrap();
+    let diagnostics = fitted.diagnostics.unwrap();
+    assert!(diagnostics.level == Level::Chains && diagnostics.verdict.trusted, "{:?}", diagnostics.verdict);
+    // Weights of draws from the start are useless.
+    assert!(diagnostics.k_hat > diagnostics.k_threshold);
+    let evidence = diagnostics.log_evidence;
+    assert!(evidence.mean.abs() < 3.0 * evidence.se && evidence.se < 0.1, "{evidence:?}");
+}

@@ -198,7 +198,7 @@ fn the_heading_follows_the_verdict() {
 fn an_empty_report_still_has_its_verdict() {
     let html = page(&empty());
     assert_eq!(sections(&html), ["verdict", "figures", "settings"]);
-    assert!(html.contains("Nothing was fitted.") && html.contains("error unknown"));
+    assert!(html.contains("Nothing was fitted.") && html.contains("not known"));
 }
 
 #[test]
