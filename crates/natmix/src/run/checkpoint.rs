@@ -348,3 +348,27 @@ impl Stored for Checkpoint {
         Ok(Self { state, config })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::Gaussian;
+    use crate::run::Fit;
+
+    #[test]
+    fn a_checkpoint_without_chains_and_beginning_is_read_and_resumed() {
+        let target = Mixture::single(Gaussian::isotropic(vec![3.0], 0.5));
+        let config = Config { max_iterations: 6, ..Config::default() };
+        let mut state = Fit::new(&target, config.clone()).run().unwrap().state;
+        state.beginning = None;
+        let checkpoint = Checkpoint { state, config };
+        let bytes = checkpoint.to_bytes().unwrap();
+        // As an earlier version wrote it.
+        for name in ["start_sd", "start_dim", "chains", "timed_out", "remark"] {
+            assert!(!bytes.windows(name.len()).any(|part| part == name.as_bytes()), "{name}");
+        }
+        let read = read_checkpoint_bytes(&bytes).unwrap();
+        assert_eq!(read, checkpoint);
+        assert_eq!(Fit::new(&target, read.config).resume(read.state).run().unwrap().iterations, 6);
+    }
+}
