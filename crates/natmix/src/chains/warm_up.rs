@@ -2,7 +2,6 @@
 
 use super::certificate::MOST_DIVERGED;
 use super::run::{CAREFUL_EVERY, CHAINS, Run};
-use super::statistics::mean_and_variance;
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +9,6 @@ use serde::{Deserialize, Serialize};
 const SHORT: u64 = 12;
 const WINDOW: u64 = 20;
 const WINDOWS: (usize, usize) = (2, 6);
-/// Most windows of chains that are still spreading; and how much wider some coordinate of theirs is than before, as a ratio of variances.
-const SPREADING_WINDOWS: usize = 16;
-const SPREADING: f64 = 2.0;
 /// Length of a trajectory, in standard deviations.
 const WARMING_TRAJECTORY: f64 = 1.5;
 const SHORT_TRAJECTORY: f64 = 0.5;
@@ -66,26 +62,17 @@ impl Run<'_, '_> {
         if too_long {
             self.shorten_steps();
         }
-        // In the neck of a hierarchy, where a Gaussian may be best, chains are slow at first.
-        let spreads = is_spreading(&self.state.draws, self.state.walkers.d);
         let changed = self.adapt(self.state.draws.clone())?;
         let enough = !changed && !too_long && number >= WINDOWS.0;
-        if enough || number >= if spreads { SPREADING_WINDOWS } else { WINDOWS.1 } {
+        if enough || number >= WINDOWS.1 {
             (self.state.warm, self.state.draws) = (true, Vec::new());
             return Ok(());
         }
         self.state.window = Window { number: number + 1, done: 0, diverged: 0 };
         // The last two windows say more than one, and the first was on its way.
         let draws = &mut self.state.draws;
-        let left_out = if number >= 2 && !spreads { draws.len() / 2 } else { draws.len() };
+        let left_out = if number >= 2 { draws.len() / 2 } else { draws.len() };
         draws.drain(..left_out);
         Ok(())
     }
-}
-
-/// Whether some coordinate of draws is much wider in the second half of the iterations than in the first.
-fn is_spreading(draws: &[f64], d: usize) -> bool {
-    let (first, second) = draws.split_at(draws.len() / d / 2 * d);
-    let variance = |draws: &[f64], j: usize| mean_and_variance(draws.iter().skip(j).step_by(d).copied()).1;
-    (0..d).any(|j| variance(second, j) > SPREADING * variance(first, j))
 }
