@@ -303,13 +303,13 @@ impl FinishedRun<'_> {
         let (r_hat, of_density) = (chains.certificate.r_hat(), chains.density_r_hat());
         let log_concave = evaluator.is_log_concave();
         let reason = match (usable, differing) {
+            // It has neither narrow peaks nor necks that chains could miss.
+            _ if log_concave => None,
             // Weights with a heavier tail are further off than their errors say: they may confirm chains, but not refute them.
             (Some(around), Some(name)) if around.psis.k_hat < REFUTING_K_HAT => {
                 Some(format!("the chains differ from draws with importance weights in {name}"))
             }
             (Some(_), None) => None,
-            // It has neither narrow peaks nor necks.
-            _ if log_concave => None,
             _ if chains.scaled => Some(
                 "some parameters set the scale of others, and chains may not have gone far enough into where it is small \
                  (try a non-centred parametrisation)"
