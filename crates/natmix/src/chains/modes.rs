@@ -4,7 +4,7 @@
 //! coordinates of that mode for their whole life and are judged among themselves. Then every point belongs to the mode whose
 //! proposal (a Gaussian fitted to the chains there) has the highest density: whatever the proposals are, this cuts the space into
 //! parts that do not overlap, and the shares of the modes follow from the integral of the density over each part, by
-//! [bridge sampling](super::evidence). What chains leave in another part is counted, and not used. Where that is much, the modes are
+//! bridge sampling. What chains leave in another part is counted, and not used. Where that is much, the modes are
 //! connected, and chains from the whole mixture do better.
 
 mod combined;
