@@ -162,3 +162,14 @@ fn chains_in_many_dimensions_know_the_evidence() {
     let evidence = diagnostics.log_evidence;
     assert!(evidence.mean.abs() < 3.0 * evidence.se && evidence.se < 0.1, "{evidence:?}");
 }
+
+#[test]
+fn chains_that_end_before_they_keep_anything_do_no_harm() {
+    for dim in [2, 60] {
+        let target = two_modes(dim, 0.5);
+        let config = Config { finish: Finish::Always, max_evals: Some(120), seed: 1, threads: 1, ..Config::default() };
+        let fitted = Fit::new(&target, config).run().unwrap();
+        let diagnostics = fitted.diagnostics.as_ref().unwrap();
+        assert!(!diagnostics.verdict.trusted && fitted.diagnostics_error.is_none());
+    }
+}

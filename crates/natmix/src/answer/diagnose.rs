@@ -66,7 +66,7 @@ pub struct Estimate {
 pub struct Diagnostics {
     /// Mean of `log p - log q`, over the draws where it is finite.
     pub elbo: Estimate,
-    /// `log mean exp(log p - log q)`; at the level of chains, if the weights cannot be relied on, by bridge sampling. NaN if it is
+    /// `log mean exp(log p - log q)`; at the level of chains by bridge sampling, unless the weights know it better. NaN if it is
     /// not known.
     pub log_evidence: Estimate,
     /// Shape of the tail of the importance weights.

@@ -52,7 +52,14 @@ const MOST_FAILED: f64 = 0.01;
 pub(crate) const NOT_KNOWN: &str =
     "the log evidence is not known: no proposal fitted to the chains overlaps enough with them";
 /// Evaluations that it takes, about.
-const EVALUATIONS: usize = 2 * (PROPOSED + GRADIENTS);
+pub(super) fn evaluations(d: usize, proposed: usize) -> usize {
+    2 * (proposed + gradients(d))
+}
+
+/// Gradients that each proposal is fitted to, at most.
+fn gradients(d: usize) -> usize {
+    GRADIENTS.max((GRADIENTS_PER_DIMENSION * d as f64) as usize)
+}
 
 /// Which points (one after another) belong to what is integrated.
 pub(crate) type Inside<'a> = dyn Fn(&[f64]) -> Vec<bool> + 'a;
@@ -175,11 +182,16 @@ pub(crate) fn best(
     let well_known = by_weights.is_some_and(|known| known.se <= SMALL_ERROR);
     let found = match &chains.modes {
         Some(modes) => modes.log_evidence,
-        None if well_known || chains.stopped || !time.allows(EVALUATIONS) => None,
+        None if well_known || chains.stopped || !time.allows(evaluations(evaluator.dim(), PROPOSED)) => None,
         None => of_chains(evaluator, chains, seed)?,
     };
     Ok(match (by_weights, found) {
-        (Some(known), Some(found)) => Some(if found.se < known.se { found } else { known }),
+        (Some(known), Some(found)) => {
+            let better = if found.se < known.se { found } else { known };
+            let apart = (found.mean - known.mean).abs();
+            let contradict = apart > 2.0 * found.se.hypot(known.se);
+            Some(if contradict { Estimate { se: better.se.max(0.5 * apart), ..better } } else { better })
+        }
         (known, found) => known.or(found),
     })
 }
@@ -224,7 +236,7 @@ impl Half {
         d: usize,
     ) -> Result<Option<Gaussian>, Error> {
         let count = self.log_p.len();
-        let wanted = GRADIENTS.max((GRADIENTS_PER_DIMENSION * d as f64) as usize).min(count);
+        let wanted = gradients(d).min(count);
         if 2 * wanted < 3 * d {
             return Ok(None);
         }

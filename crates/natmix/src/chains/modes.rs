@@ -10,7 +10,7 @@
 mod combined;
 
 use super::draws::ChainDraws;
-use super::evidence::{Bridge, MOST_DIMENSIONS};
+use super::evidence::{self, Bridge, MOST_DIMENSIONS};
 use super::proposal::Proposal;
 use super::run::{self, ChainProgress, FEW_DIMENSIONS, Plan, Watch};
 use super::state::ChainState;
@@ -18,6 +18,7 @@ use crate::answer::diagnose::Estimate;
 use crate::error::Error;
 use crate::evaluate::Evaluator;
 use crate::family::{Full, Gaussian, Mixture};
+use crate::run::time_left::TimeLeft;
 use combined::{interleaved, shares, together};
 
 /// Share of the mass from which on a mode must not be missed.
@@ -56,13 +57,14 @@ pub struct ModeShares {
 impl ModeShares {
     /// What a verdict notes about them.
     pub(crate) fn note(&self) -> String {
-        let each: Vec<String> =
-            self.shares.iter().map(|share| format!("{:.3} \u{b1} {:.3}", share.mean, share.se)).collect();
-        let mut note = format!(
-            "chains ran within {} modes; their shares, by the evidence of each: {}",
-            self.shares.len(),
-            each.join(", ")
-        );
+        let each = self.shares.iter().map(|share| match self.log_evidence {
+            Some(_) => format!("{:.3} \u{b1} {:.3}", share.mean, share.se),
+            None => format!("{:.3}", share.mean),
+        });
+        let each: Vec<String> = each.collect();
+        let by = if self.log_evidence.is_some() { "by the evidence of each" } else { "not measured, by the mixture" };
+        let mut note =
+            format!("chains ran within {} modes; their shares, {by}: {}", self.shares.len(), each.join(", "));
         let left = self.left.iter().copied().fold(0.0, f64::max);
         if left > 0.0 {
             note += &format!(
@@ -71,7 +73,7 @@ impl ModeShares {
             );
         }
         if self.omitted >= 5e-4 {
-            note += &format!("; lighter modes, with {:.1}% of the mixture, had no chains", 100.0 * self.omitted);
+            note += &format!("; other modes, with {:.1}% of the mixture, had no chains", 100.0 * self.omitted);
         }
         note
     }
@@ -125,7 +127,7 @@ impl Modes {
         &self,
         plan: &Plan<'_>,
         evaluator: &mut dyn Evaluator,
-        watch: &mut Watch<'_>,
+        (watch, time): (&mut Watch<'_>, &TimeLeft),
         from: &mut Option<ChainState>,
     ) -> Result<Option<ChainDraws>, Error> {
         let Self(modes) = self;
@@ -141,19 +143,22 @@ impl Modes {
             let plan = Plan { mixture: &mode.mixture, seed, most, ..*plan };
             let chains = run::run(&plan, evaluator, &mut watch, from)?;
             before += done;
-            if self.has_arrived(at, &chains.draws) {
+            if !chains.stopped && self.has_arrived(at, &chains.draws) {
                 return Ok(None);
             }
             if chains.stopped || chains.log_p.is_empty() {
                 let mut chains = chains;
-                chains.certificate.reasons.push("there was no time for chains within every mode".into());
+                chains
+                    .certificate
+                    .reasons
+                    .push("the chains did not get through every mode (allow more evaluations, or more time)".into());
                 // One mode alone is worse than the mixture.
                 chains.certificate.parameters.iter_mut().for_each(|one| one.r_hat = f64::NAN);
                 return Ok(Some(chains));
             }
             found.push(chains);
         }
-        self.combine(plan, evaluator, found)
+        self.combine(plan, evaluator, time, found)
     }
 
     /// How far each point is on the way from the centre of one mode to another's, by the covariance of the first.
@@ -197,12 +202,16 @@ impl Modes {
         &self,
         plan: &Plan<'_>,
         evaluator: &mut dyn Evaluator,
+        time: &TimeLeft,
         found: Vec<ChainDraws>,
     ) -> Result<Option<ChainDraws>, Error> {
         let count = found.len();
         let mut bridges = Vec::with_capacity(count);
-        for chains in &found {
-            bridges.extend(Bridge::fit(evaluator, chains)?.map(|bridge| bridge.with_draws(PROPOSED)));
+        let affordable = time.allows(count * evidence::evaluations(evaluator.dim(), PROPOSED));
+        for chains in found.iter().filter(|_| affordable) {
+            // Where an evaluation fails, the shares are not known; the draws are.
+            let bridge = Bridge::fit(evaluator, chains).unwrap_or(None);
+            bridges.extend(bridge.map(|bridge| bridge.with_draws(PROPOSED)));
         }
         let known = bridges.len() == count;
         // The mode whose proposal has the highest density.
@@ -221,21 +230,26 @@ impl Modes {
         if left.iter().any(|left| *left > CONNECTED) {
             return Ok(None);
         }
-        let mut evidence = Vec::with_capacity(count);
+        let mut evidences = Vec::with_capacity(count);
         for (m, bridge) in bridges.iter().enumerate().filter(|_| known) {
             let inside = |points: &[f64]| part(points).into_iter().map(|other| other == m).collect();
-            evidence.extend(bridge.log_evidence(evaluator, &inside, plan.seed ^ (m as u64 + 1) << 56)?);
+            let seed = plan.seed ^ (m as u64 + 1) << 56;
+            evidences.extend(bridge.log_evidence(evaluator, &inside, seed).unwrap_or(None));
         }
         let omitted = (1.0 - self.0.iter().map(|mode| mode.weight).sum::<f64>()).max(0.0);
-        let (shares, log_evidence) = match evidence.len() == count {
-            true => shares(&evidence),
+        let (shares, log_evidence) = match evidences.len() == count {
+            true => shares(&evidences),
             // Not known: those of the mixture, for draws that are not to be relied on.
             false => {
                 let of = |mode: &Mode| Estimate { mean: mode.weight / (1.0 - omitted), se: f64::INFINITY };
                 (self.0.iter().map(of).collect(), None)
             }
         };
-        let mut certificate = together(plan.target, &found, &shares);
+        let errors: Vec<f64> = match evidences.len() == count {
+            true => shares.iter().zip(&evidences).map(|(share, one)| share.mean * one.se).collect(),
+            false => vec![1.0; count],
+        };
+        let mut certificate = together(plan.target, &found, (&shares, &errors));
         for (chains, mode) in found.iter().zip(1..) {
             let reasons = chains.certificate.reasons.iter();
             certificate.reasons.extend(reasons.map(|reason| format!("within mode {mode}: {reason}")));

@@ -29,7 +29,7 @@ pub(crate) struct ChainState {
     pub warm: bool,
     pub window: Window,
     pub draws: Vec<f64>,
-    /// The present round, what was kept, and what an earlier attempt has left, in case that there is no time for another.
+    /// The present round, what was kept, and what an earlier attempt has left, in case there is no time for another.
     pub round: Round,
     pub kept: Kept,
     pub before: Option<Kept>,

@@ -53,7 +53,7 @@ crate::overlay! {
         /// Number of components, or auto [default: auto]
         #[cfg_attr(feature = "clap", arg(long, value_name = "K", value_parser = parse::<OrAuto<usize>>))]
         pub components: OrAuto<usize>,
-        /// Covariances: full, diag, low-rank or auto [default: auto: the method's, diag above 1,024 dimensions, from 301 where correlations matter little]
+        /// Covariances: full, diag, low-rank or auto [default: auto: the method's, but diag above 300 dimensions; with auto from there only where correlations matter little, and above 1,024]
         #[cfg_attr(feature = "clap", arg(long, value_name = "SHAPE", value_parser = parse::<OrAuto<CovarianceKind>>))]
         pub covariance: OrAuto<CovarianceKind>,
         /// Where points are drawn from: mixture, component [default: the method's]

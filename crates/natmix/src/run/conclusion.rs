@@ -220,7 +220,8 @@ impl FinishedRun<'_> {
             chains.iter().filter_map(|chains| chains.modes.as_ref()).map(ModeShares::note).collect();
         if let (Some(chains), Level::Chains) = (&chains, unjudged.diagnostics.level) {
             let by_weights = Some(unjudged.diagnostics.log_evidence).filter(|_| weighted.psis.trusted());
-            let found = evidence::best(evaluator, (by_weights, chains), config.seed, time)?;
+            // Draws that hold must not be lost to an evaluation that fails here.
+            let found = evidence::best(evaluator, (by_weights, chains), config.seed, time).unwrap_or(None);
             notes.extend(found.is_none().then(|| evidence::NOT_KNOWN.into()));
             unjudged.diagnostics.log_evidence = found.unwrap_or(Estimate { mean: f64::NAN, se: f64::NAN });
         }
@@ -256,7 +257,7 @@ impl FinishedRun<'_> {
         };
         let before = evaluator.spent().evals;
         let within = match modes {
-            Some(modes) => modes.run(&plan, evaluator, &mut watch, from)?,
+            Some(modes) => modes.run(&plan, evaluator, (&mut watch, &time), from)?,
             None => None,
         };
         let mut chains = match within {

@@ -15,7 +15,7 @@ fn by_chains(target: &dyn Target, start: &Mixture, seed: u64) -> Option<Estimate
     let chains = run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap();
     let before = evaluator.spent().evals;
     let found = of_chains(&mut *evaluator, &chains, seed).unwrap();
-    assert!(evaluator.spent().evals - before <= EVALUATIONS as u64);
+    assert!(evaluator.spent().evals - before <= evaluations(evaluator.dim(), PROPOSED) as u64);
     found
 }
 

@@ -24,7 +24,12 @@ pub(super) fn shares(evidence: &[Estimate]) -> (Vec<Estimate>, Option<Estimate>)
 }
 
 /// The accuracy of draws of all modes together, without reasons: errors within the modes by their share, and those of the shares.
-pub(super) fn together(target: &dyn Target, found: &[ChainDraws], shares: &[Estimate]) -> Certificate {
+/// `errors` are those of the shares before they are made to sum to one: independent of each other.
+pub(super) fn together(
+    target: &dyn Target,
+    found: &[ChainDraws],
+    (shares, errors): (&[Estimate], &[f64]),
+) -> Certificate {
     let names = target.parameter_names().len();
     let moments: Vec<Vec<(f64, f64)>> = found.iter().map(|chains| moments(target, &chains.draws, names)).collect();
     let mean_of = |figure: &dyn Fn(usize) -> f64| -> f64 {
@@ -38,7 +43,7 @@ pub(super) fn together(target: &dyn Target, found: &[ChainDraws], shares: &[Esti
         // Errors within modes, and by how much the figure would change with the shares.
         let error = |within: &dyn Fn(usize) -> f64, by_share: &dyn Fn(usize) -> f64| {
             let squares = (0..each.len())
-                .map(|m| (shares[m].mean * within(m)).powi(2) + (shares[m].se.min(1.0) * by_share(m)).powi(2));
+                .map(|m| (shares[m].mean * within(m)).powi(2) + (errors[m].min(1.0) * by_share(m)).powi(2));
             squares.sum::<f64>().sqrt()
         };
         let sd = variance.sqrt();

@@ -41,7 +41,10 @@ fn run_within(target: &dyn Target, mixture: &Mixture, seed: u64) -> Option<Chain
     let pool = ScratchPool::new(1);
     let mut evaluator = of_target(target, &pool, Limits::default());
     let plan = Plan { target, mixture, seed, most: 400_000 };
-    Modes::of(mixture).unwrap().run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap()
+    Modes::of(mixture)
+        .unwrap()
+        .run(&plan, &mut *evaluator, (&mut |_, _, _| true, &TimeLeft::default()), &mut None)
+        .unwrap()
 }
 
 #[test]

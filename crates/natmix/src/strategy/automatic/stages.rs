@@ -7,7 +7,7 @@ use crate::run::history::History;
 use crate::strategy::Tools;
 use crate::strategy::start::spread_out;
 
-/// By how much fewer iterations end a rough fit.
+/// A rough fit settles in this many times fewer iterations.
 const ROUGHLY: u64 = 4;
 
 impl AutomaticStrategy {

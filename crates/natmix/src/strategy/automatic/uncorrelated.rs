@@ -39,7 +39,15 @@ impl AutomaticStrategy {
                 break;
             }
             tools.iteration = iteration;
-            let (elbo, _) = fit.estimate(tools)?;
+            let elbo = match fit.estimate(tools) {
+                Ok((elbo, _)) => elbo,
+                // Without correlations it may lie where the density is zero.
+                Err(Error::NowhereFinite { .. }) => {
+                    tools.iteration = before;
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            };
             if !fit.retreats(elbo) {
                 fit.update(iteration, tools.scratch);
             }
