@@ -4,7 +4,7 @@ mod folder;
 
 use folder::Folder;
 use natmix::checkpoint::{Checkpoint, Checkpointer, read_checkpoint_bytes};
-use natmix::config::Finish;
+use natmix::config::{Automatic, Finish, OrAuto};
 use natmix::family::{Gaussian, Mixture};
 use natmix::observe::{ChainsUnderWay, Finishing, Iteration, Observer};
 use natmix::stop::StopReason;
@@ -35,8 +35,10 @@ fn schools() -> ClosureTarget<'static> {
     ClosureTarget::new(10, density).unwrap()
 }
 
+/// One Gaussian, so that there is one run of chains: with several modes those that were done are run again.
 fn settings(threads: usize) -> Config {
-    Config { threads, seed: 3, finish: Finish::Always, max_iterations: 10, ..Config::default() }
+    let one = Automatic { components: OrAuto::Is(1), ..Automatic::default() };
+    Config { threads, seed: 3, finish: Finish::Always, max_iterations: 10, ..Config::from(one) }
 }
 
 /// Counts iterations of the fit and of the chains, and asks to stop after one of these.
