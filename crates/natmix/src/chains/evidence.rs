@@ -85,8 +85,8 @@ struct Half {
 }
 
 impl Bridge {
-    /// Fits both proposals. None where there are too few draws for the dimension.
-    pub fn fit(evaluator: &mut dyn Evaluator, chains: &ChainDraws) -> Result<Option<Self>, Error> {
+    /// Fits both proposals, of which so many draws will be `proposed`. None where the chains have too few for the dimension.
+    pub fn fit(evaluator: &mut dyn Evaluator, chains: &ChainDraws, proposed: usize) -> Result<Option<Self>, Error> {
         let d = evaluator.dim();
         let starts = chains.chains.checked_div(chains.per_start).unwrap_or(0);
         if d > MOST_DIMENSIONS || starts < 2 || starts % 2 == 1 {
@@ -100,12 +100,7 @@ impl Bridge {
             proposals.push(Mixture::single(proposal));
         }
         let Ok(proposals) = <[Mixture; 2]>::try_from(proposals) else { return Ok(None) };
-        Ok(Some(Self { d, scales, halves, proposals, proposed: PROPOSED }))
-    }
-
-    /// With so many draws from each proposal.
-    pub fn with_draws(self, proposed: usize) -> Self {
-        Self { proposed, ..self }
+        Ok(Some(Self { d, scales, halves, proposals, proposed }))
     }
 
     /// The log of the integral of the density over what is `inside`, with its standard error. None where it is not known.
@@ -199,7 +194,7 @@ pub(crate) fn best(
 /// The log evidence of a target by its chains. None where it is not known.
 fn of_chains(evaluator: &mut dyn Evaluator, chains: &ChainDraws, seed: u64) -> Result<Option<Estimate>, Error> {
     let everywhere = |points: &[f64]| vec![true; points.len() / chains.dim().max(1)];
-    match Bridge::fit(evaluator, chains)? {
+    match Bridge::fit(evaluator, chains, PROPOSED)? {
         Some(bridge) => bridge.log_evidence(evaluator, &everywhere, seed),
         None => Ok(None),
     }

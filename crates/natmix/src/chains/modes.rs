@@ -11,7 +11,7 @@ mod combined;
 
 use super::draws::ChainDraws;
 use super::evidence::{self, Bridge, MOST_DIMENSIONS};
-use super::proposal::Proposal;
+use super::proposal::{Proposal, highest};
 use super::run::{self, ChainProgress, FEW_DIMENSIONS, Plan, Watch};
 use super::state::ChainState;
 use crate::answer::diagnose::Estimate;
@@ -210,15 +210,12 @@ impl Modes {
         let affordable = time.allows(count * evidence::evaluations(evaluator.dim(), PROPOSED));
         for chains in found.iter().filter(|_| affordable) {
             // Where an evaluation fails, the shares are not known; the draws are.
-            let bridge = Bridge::fit(evaluator, chains).unwrap_or(None);
-            bridges.extend(bridge.map(|bridge| bridge.with_draws(PROPOSED)));
+            bridges.extend(Bridge::fit(evaluator, chains, PROPOSED).unwrap_or(None));
         }
         let known = bridges.len() == count;
         // The mode whose proposal has the highest density.
         let part = |points: &[f64]| -> Vec<usize> {
-            let each: Vec<Vec<f64>> = bridges.iter().map(|bridge| bridge.log_density(points)).collect();
-            let highest = |i: usize| (0..count).max_by(|&a, &b| each[a][i].total_cmp(&each[b][i])).unwrap_or(0);
-            (0..each.first().map_or(0, Vec::len)).map(highest).collect()
+            highest(&bridges.iter().map(|bridge| bridge.log_density(points)).collect::<Vec<_>>())
         };
         let inside: Vec<Vec<bool>> = match known {
             true => (0..count).map(|m| part(&found[m].draws).into_iter().map(|other| other == m).collect()).collect(),
@@ -237,17 +234,17 @@ impl Modes {
             evidences.extend(bridge.log_evidence(evaluator, &inside, seed).unwrap_or(None));
         }
         let omitted = (1.0 - self.0.iter().map(|mode| mode.weight).sum::<f64>()).max(0.0);
-        let (shares, log_evidence) = match evidences.len() == count {
-            true => shares(&evidences),
+        let (shares, errors, log_evidence) = match evidences.len() == count {
+            true => {
+                let (shares, all) = shares(&evidences);
+                let errors = shares.iter().zip(&evidences).map(|(share, one)| share.mean * one.se).collect();
+                (shares, errors, Some(all))
+            }
             // Not known: those of the mixture, for draws that are not to be relied on.
             false => {
                 let of = |mode: &Mode| Estimate { mean: mode.weight / (1.0 - omitted), se: f64::INFINITY };
-                (self.0.iter().map(of).collect(), None)
+                (self.0.iter().map(of).collect(), vec![1.0; count], None)
             }
-        };
-        let errors: Vec<f64> = match evidences.len() == count {
-            true => shares.iter().zip(&evidences).map(|(share, one)| share.mean * one.se).collect(),
-            false => vec![1.0; count],
         };
         let mut certificate = together(plan.target, &found, (&shares, &errors));
         for (chains, mode) in found.iter().zip(1..) {

@@ -42,8 +42,7 @@ impl Proposal {
     pub fn again(proposals: &[Self], draws: &[f64], d: usize) -> Vec<Self> {
         let each: Vec<Vec<f64>> = proposals.iter().map(|proposal| proposal.log_density(draws)).collect();
         let mut parts = vec![Vec::new(); proposals.len()];
-        for (i, z) in draws.chunks_exact(d).enumerate() {
-            let highest = (0..parts.len()).max_by(|&a, &b| each[a][i].total_cmp(&each[b][i])).unwrap_or(0);
+        for (z, highest) in draws.chunks_exact(d).zip(highest(&each)) {
             parts[highest].extend_from_slice(z);
         }
         let enough = proposals.iter().zip(&parts).filter(|(_, part)| part.len() >= 2 * d * d);
@@ -112,6 +111,13 @@ impl Proposal {
         log_q.iter_mut().zip(scales.log_det(&y)).for_each(|(log_q, log_det)| *log_q -= log_det);
         log_q
     }
+}
+
+/// Which of several densities is highest at each point, given their logs there.
+pub(super) fn highest(log_densities: &[Vec<f64>]) -> Vec<usize> {
+    let count = log_densities.first().map_or(0, Vec::len);
+    let by = |i: usize| move |&a: &usize, &b: &usize| log_densities[a][i].total_cmp(&log_densities[b][i]);
+    (0..count).map(|i| (0..log_densities.len()).max_by(by(i)).unwrap_or(0)).collect()
 }
 
 fn gaussian(mean: Vec<f64>, covariance: Vec<f64>, d: usize) -> Option<Gaussian> {

@@ -53,7 +53,7 @@ crate::overlay! {
         /// Number of components, or auto [default: auto]
         #[cfg_attr(feature = "clap", arg(long, value_name = "K", value_parser = parse::<OrAuto<usize>>))]
         pub components: OrAuto<usize>,
-        /// Covariances: full, diag, low-rank or auto [default: auto: the method's, but diag above 300 dimensions; with auto from there only where correlations matter little, and above 1,024]
+        /// Covariances: full, diag, low-rank or auto [default: auto: the method's, but diag above 300 dimensions; the method auto takes diag only above 1,024, or where correlations matter little]
         #[cfg_attr(feature = "clap", arg(long, value_name = "SHAPE", value_parser = parse::<OrAuto<CovarianceKind>>))]
         pub covariance: OrAuto<CovarianceKind>,
         /// Where points are drawn from: mixture, component [default: the method's]

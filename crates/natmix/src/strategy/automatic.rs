@@ -234,7 +234,7 @@ impl AutomaticStrategy {
         self.searched = true;
         // The curvature at the mode of a log-concave density is a good start, however wide.
         let may_drop = self.settings.drop_correlations && !self.state.phase.search.log_concave;
-        if may_drop && large && self.state.mixture.len() == 1 {
+        if may_drop && self.state.mixture.len() == 1 {
             let full = self.state.mixture.components()[0].clone();
             if let Some(diagonal) = self.without_correlations(&full, tools)? {
                 let search = std::mem::take(&mut self.state.phase.search);

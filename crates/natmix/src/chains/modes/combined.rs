@@ -9,7 +9,7 @@ use crate::noise::{Noise, Purpose};
 use crate::target::Target;
 
 /// Shares by the log evidence of each mode, and that of all.
-pub(super) fn shares(evidence: &[Estimate]) -> (Vec<Estimate>, Option<Estimate>) {
+pub(super) fn shares(evidence: &[Estimate]) -> (Vec<Estimate>, Estimate) {
     let all = log_sum_exp(&evidence.iter().map(|one| one.mean).collect::<Vec<f64>>());
     let means: Vec<f64> = evidence.iter().map(|one| (one.mean - all).exp()).collect();
     let errors: Vec<f64> = means.iter().zip(evidence).map(|(mean, one)| mean * one.se).collect();
@@ -20,7 +20,7 @@ pub(super) fn shares(evidence: &[Estimate]) -> (Vec<Estimate>, Option<Estimate>)
         Estimate { mean: *mean, se: ((1.0 - mean) * error).hypot(mean * others.sqrt()) }
     };
     let shares = means.iter().zip(&errors).map(of).collect();
-    (shares, Some(Estimate { mean: all, se: squares.sqrt() }))
+    (shares, Estimate { mean: all, se: squares.sqrt() })
 }
 
 /// The accuracy of draws of all modes together, without reasons: errors within the modes by their share, and those of the shares.

@@ -95,6 +95,5 @@ fn shares_and_their_errors_follow_from_the_evidence() {
     assert!((found[0].mean - 0.7).abs() < 1e-12 && (found[1].mean - 0.3).abs() < 1e-12);
     // Of two shares: 0.7 * 0.3 times the error of the difference of the logs.
     assert!(found.iter().all(|one| (one.se - 0.21 * 0.05).abs() < 1e-12), "{found:?}");
-    let all = all.unwrap();
     assert!((all.mean + 5.0).abs() < 1e-12 && (all.se - 0.021f64.hypot(0.012)).abs() < 1e-12);
 }
