@@ -44,6 +44,7 @@ use crate::run::stop::StopReason;
 use crate::save::bundle::{Layout, Tensors};
 use crate::target::{CurvatureShape, Target};
 use crate::workspace::ScratchPool;
+use along::BestPlaces;
 use evaluate::LimitedEvaluator;
 use moments::ComponentEstimate;
 use rayon::prelude::*;
@@ -201,7 +202,7 @@ impl AutomaticStrategy {
         let most = most_components(config, &self.settings);
         let from = StartFrom { centre: &centre, sd: &sd, seed: config.seed };
         let mut search = Search::run(&mut evaluator, from, config.covariance, tuning)?;
-        let best_place = search.best_place.take();
+        let BestPlaces { best: best_place, early } = std::mem::take(&mut search.places);
         let summary = search.summary();
         let mut modes: Vec<&FoundMode> = search.modes.iter().collect();
         modes.sort_by(|a, b| b.log_mass().total_cmp(&a.log_mass()));
@@ -228,18 +229,19 @@ impl AutomaticStrategy {
         let several = modes.len() > 1;
         let candidates = &mut self.state.phase.candidates;
         modes.iter().filter(|_| several).for_each(|m| candidates.add_mode(m.gaussian.mean(), &m.grad, m.log_p));
-        if search.modes.is_empty() {
-            self.state.record.without_points.points = tools.evaluator.spent().evals;
-        }
+        let searched = tools.evaluator.spent().evals;
         self.searched = true;
         // The curvature at the mode of a log-concave density is a good start, however wide.
-        let may_drop = self.settings.drop_correlations && !self.state.phase.search.log_concave;
-        if may_drop && self.state.mixture.len() == 1 {
+        let one = self.state.mixture.len() == 1 && !self.state.phase.search.log_concave;
+        if let (Some(early), true) = (early.filter(|_| large), one) {
+            self.without_correlations(&early.gaussian, tools)?;
+        }
+        if self.settings.drop_correlations && one {
             let full = self.state.mixture.components()[0].clone();
-            if let Some(diagonal) = self.without_correlations(&full, tools)? {
-                let search = std::mem::take(&mut self.state.phase.search);
-                self.state = first_state(Mixture::single(diagonal), search, &self.settings);
-            }
+            self.without_correlations(&full, tools)?;
+        }
+        if search.modes.is_empty() {
+            self.state.record.without_points.points = searched;
         }
         Ok(())
     }

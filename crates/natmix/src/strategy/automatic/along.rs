@@ -23,19 +23,49 @@ const MOST_DENSE: usize = 300;
 /// The place along a climb at which the Gaussian with the climb's own estimate of the curvature has the best ELBO.
 #[derive(Clone, Debug)]
 pub(crate) struct BestPlace {
-    pub elbo: f64,
-    gaussian: Gaussian,
+    elbo: f64,
+    pub gaussian: Gaussian,
     point: PathPoint,
 }
 
-/// The best place along a climb whose path was kept.
-pub(crate) fn best_place(
+/// The best places along climbs: of all, and of the first quarters alone. There, what a climb knows of the curvature is so little that
+/// any place in the neck of a funnel may have a higher ELBO, but a fit from there ends where most of the mass is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BestPlaces {
+    pub best: Option<BestPlace>,
+    pub early: Option<BestPlace>,
+}
+
+impl BestPlaces {
+    /// Looks along a climb whose path was kept.
+    pub fn look(
+        &mut self,
+        evaluator: &mut LimitedEvaluator<'_>,
+        summit: &Summit,
+        about: (&[f64], CovarianceKind, u64),
+    ) -> Result<(), Error> {
+        let early = summit.path.len() / 4;
+        for (at, place) in places(evaluator, summit, about)? {
+            let better = |than: &Option<BestPlace>| than.as_ref().is_none_or(|than| place.elbo > than.elbo);
+            if at < early && better(&self.early) {
+                self.early = Some(place.clone());
+            }
+            if better(&self.best) {
+                self.best = Some(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Some places along a climb, by their numbers.
+fn places(
     evaluator: &mut LimitedEvaluator<'_>,
     summit: &Summit,
     (sd, kind, seed): (&[f64], CovarianceKind, u64),
-) -> Result<Option<BestPlace>, Error> {
+) -> Result<Vec<(usize, BestPlace)>, Error> {
     let length = summit.path.len();
-    let mut best: Option<BestPlace> = None;
+    let mut places = Vec::new();
     let mut before = usize::MAX;
     for tried in 1..=TRIED {
         let at = (tried * length / TRIED).saturating_sub(1);
@@ -46,11 +76,11 @@ pub(crate) fn best_place(
         let point = &summit.path[at];
         let Some(gaussian) = gaussian_at(point, sd, kind) else { continue };
         let elbo = elbo(evaluator, &gaussian, FEW_DRAWS, seed)?;
-        if elbo > best.as_ref().map_or(f64::NEG_INFINITY, |best| best.elbo) {
-            best = Some(BestPlace { elbo, gaussian, point: point.clone() });
+        if elbo > f64::NEG_INFINITY {
+            places.push((at, BestPlace { elbo, gaussian, point: point.clone() }));
         }
     }
-    Ok(best)
+    Ok(places)
 }
 
 /// The Gaussian to start with: the one with the best ELBO among `modes`, the Gaussian at the best place, and that with the

@@ -5,7 +5,7 @@
 //! been met only once (Good and Turing) estimates the chance that the next start finds a new mode: a share of starts, not of
 //! posterior mass.
 
-use super::along::{BestPlace, best_place};
+use super::along::BestPlaces;
 use super::ascent::{Summit, climb};
 use super::evaluate::LimitedEvaluator;
 use super::laplace::laplace;
@@ -111,7 +111,7 @@ pub(crate) struct Search {
     predicted: u64,
     /// Whether Gaussians along climbs are compared, and the best so far.
     along: bool,
-    pub best_place: Option<BestPlace>,
+    pub places: BestPlaces,
     /// Starts without a finite value, and those whose climb did not end.
     failed: u64,
     unfinished: u64,
@@ -188,11 +188,7 @@ impl Search {
         let summits = climb(evaluator, &starts, from.sd, &known, paths, tuning)?;
         self.failed += (count - summits.len()) as u64;
         for (number, mut summit) in (self.starts..).zip(summits) {
-            if let Some(place) = best_place(evaluator, &summit, (from.sd, kind, from.seed))?
-                && self.best_place.as_ref().is_none_or(|best| place.elbo > best.elbo)
-            {
-                self.best_place = Some(place);
-            }
+            self.places.look(evaluator, &summit, (from.sd, kind, from.seed))?;
             summit.joins = summit.joins.map(|known| order[known]);
             self.add(evaluator, summit, number, (from.sd, kind), tuning)?;
         }
