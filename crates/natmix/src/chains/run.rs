@@ -169,6 +169,8 @@ impl Run<'_, '_> {
         };
         let new = scales.is_some() && self.state.walkers.scales().is_none();
         self.state.scaled |= scales.is_some();
+        // The narrow places of a funnel need shorter steps than most of it.
+        self.state.careful |= scales.is_some();
         self.state.walkers = self.state.walkers.clone().in_coordinates(self.evaluator, scales)?;
         self.state.walkers.to_coordinates(&mut draws);
         let (metric, changed) = self.state.metric.adapted(&draws, CHAINS, d);

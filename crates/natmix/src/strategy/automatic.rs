@@ -233,12 +233,13 @@ impl AutomaticStrategy {
         self.searched = true;
         // The curvature at the mode of a log-concave density is a good start, however wide.
         let one = self.state.mixture.len() == 1 && !self.state.phase.search.log_concave;
-        if let (Some(early), true) = (early.filter(|_| large), one) {
-            self.without_correlations(&early.gaussian, tools)?;
+        if one {
+            let early: Vec<Gaussian> = early.into_iter().map(|place| place.gaussian).collect();
+            self.without_correlations(&early, tools)?;
         }
         if self.settings.drop_correlations && one {
             let full = self.state.mixture.components()[0].clone();
-            self.without_correlations(&full, tools)?;
+            self.without_correlations(&[full], tools)?;
         }
         if search.modes.is_empty() {
             self.state.record.without_points.points = searched;

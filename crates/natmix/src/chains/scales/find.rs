@@ -23,8 +23,10 @@ const SHARES: [f64; 9] = [0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.92, 1.0];
 /// Change of the log scale per unit of the coordinate that determines it: that is mostly the log of a standard deviation or of a
 /// variance.
 const UNITS: [f64; 2] = [1.0, 0.5];
-/// Gain of the log likelihood, of effective draws, from which on a coordinate takes its scale from another.
+/// Gain of the log likelihood, of effective draws, from which on a coordinate takes its scale from another: in a form of its own, and in
+/// the form that suits most.
 const LEAST_GAIN: f64 = 3.0;
+const LEAST_SHARED_GAIN: f64 = 1.0;
 
 impl Scales {
     /// The scales that draws (one after another) show, if they show any. They are worth `effective` independent ones. What was found
@@ -48,19 +50,20 @@ impl Scales {
         let others: Vec<usize> = (0..d).filter(|i| !from.contains(i) && !around.contains(i)).collect();
         let weight = effective / n as f64;
         // Every coordinate takes the scale, and every scale the unit, that makes the draws most likely.
-        let mut best: Vec<(f64, Option<Scaled>)> = others.iter().map(|_| (LEAST_GAIN, None)).collect();
+        let mut best: Vec<(f64, Option<Scaled>)> = others.iter().map(|_| (0.0, None)).collect();
         let mut scales = Vec::new();
         for (index, &s) in from.iter().enumerate() {
             let (mean, sd) = (moments[s].0, moments[s].1.sqrt());
             let with_unit = |unit: f64| -> (f64, Vec<Option<(f64, Scaled)>>) {
-                let k = unit * sd;
-                let candidates = Candidates::new(&columns[s], k, &off);
-                let fit = |&i: &usize| {
-                    let (gain, scaled) = candidates.as_ref()?.fit(&columns[i], i, index)?;
-                    Some((weight * gain, scaled))
+                let Some(candidates) = Candidates::new(&columns[s], unit * sd, &off) else {
+                    return (0.0, others.iter().map(|_| None).collect());
                 };
-                let found: Vec<_> = others.par_iter().map(fit).collect();
-                let gains = found.iter().flatten().map(|one| (one.0 - LEAST_GAIN).max(0.0));
+                let fit = |&i: &usize| -> Vec<(f64, Scaled)> {
+                    let fits = candidates.fits(&columns[i], i, index);
+                    fits.into_iter().map(|(gain, scaled)| (weight * gain, scaled)).collect()
+                };
+                let found = alike(others.par_iter().map(fit).collect());
+                let gains = found.iter().flatten().map(|one| one.0);
                 (gains.sum(), found)
             };
             let [one, half] = UNITS.map(with_unit);
@@ -129,22 +132,42 @@ impl Candidates {
         Some(Self { plain: Regression::new(plain, None)?, forms })
     }
 
-    /// The form that makes the values of a coordinate most likely, and by how much more than without a scale.
-    fn fit(&self, values: &[f64], coordinate: usize, scale: usize) -> Option<(f64, Scaled)> {
+    /// Every form for the values of a coordinate, and how much more likely than without a scale it makes them.
+    fn fits(&self, values: &[f64], coordinate: usize, scale: usize) -> Vec<(f64, Scaled)> {
         let n = values.len() as f64;
-        let (_, without) = self.plain.of(values)?;
-        let mut best: Option<(f64, Scaled)> = None;
-        for Candidate { form, constant, regression, log_precisions } in &self.forms {
-            let Some((found, variance)) = regression.of(values) else { continue };
+        let Some((_, without)) = self.plain.of(values) else { return Vec::new() };
+        let fit = |Candidate { form, constant, regression, log_precisions }: &Candidate| {
+            let (found, variance) = regression.of(values)?;
             let gain = 0.5 * (n * (without / variance).ln() + log_precisions);
-            if gain.is_finite() && best.as_ref().is_none_or(|best| gain > best.0) {
-                let (along, shift) = if *constant { (0.0, &found[1..]) } else { (found[1], &found[2..]) };
-                let (form, shift) = (*form, shift.to_vec());
-                best = Some((gain, Scaled { coordinate, scale, form, centre: found[0], along, shift }));
-            }
-        }
-        best
+            let (along, shift) = if *constant { (0.0, &found[1..]) } else { (found[1], &found[2..]) };
+            let scaled = Scaled { coordinate, scale, form: *form, centre: found[0], along, shift: shift.to_vec() };
+            gain.is_finite().then_some((gain, scaled))
+        };
+        self.forms.iter().filter_map(fit).collect()
     }
+}
+
+/// The form of each coordinate, by the gains of all forms for each. Coordinates that take their scale from the same are mostly alike:
+/// each has the form that suits all of them best, unless another one suits it clearly better.
+fn alike(fits: Vec<Vec<(f64, Scaled)>>) -> Vec<Option<(f64, Scaled)>> {
+    let forms: Vec<Form> = fits
+        .iter()
+        .max_by_key(|fits| fits.len())
+        .map_or_else(Vec::new, |fits| fits.iter().map(|fit| fit.1.form).collect());
+    let of = |fits: &[(f64, Scaled)], form: &Form| fits.iter().find(|fit| fit.1.form == *form).map(|fit| fit.0);
+    let total = |form: &Form| fits.iter().filter_map(|fits| of(fits, form)).map(|gain| gain.max(0.0)).sum::<f64>();
+    let Some(common) = forms.into_iter().max_by(|a, b| total(a).total_cmp(&total(b))) else {
+        return fits.iter().map(|_| None).collect();
+    };
+    let choose = |fits: Vec<(f64, Scaled)>| {
+        let shared = of(&fits, &common).unwrap_or(0.0).max(0.0);
+        let best = fits.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        if best.0 > shared + LEAST_GAIN {
+            return Some(best.clone());
+        }
+        fits.into_iter().find(|fit| fit.1.form == common && fit.0 > LEAST_SHARED_GAIN)
+    };
+    fits.into_iter().map(choose).collect()
 }
 
 /// Weighted least squares on a few features, for one coordinate after another.

@@ -17,6 +17,8 @@ const TRIED: usize = 8;
 /// Draws that compare Gaussians along a climb, and the best of them with others.
 const FEW_DRAWS: usize = 6;
 const DRAWS: usize = 40;
+/// Climbs whose early places are kept.
+const MOST_EARLY: usize = 4;
 /// Dimension up to which the correlations that a climb has seen are used: beyond, a factor for each place takes too long.
 const MOST_DENSE: usize = 300;
 
@@ -28,12 +30,13 @@ pub(crate) struct BestPlace {
     point: PathPoint,
 }
 
-/// The best places along climbs: of all, and of the first quarters alone. There, what a climb knows of the curvature is so little that
-/// any place in the neck of a funnel may have a higher ELBO, but a fit from there ends where most of the mass is.
+/// The best places along climbs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BestPlaces {
     pub best: Option<BestPlace>,
-    pub early: Option<BestPlace>,
+    /// Those of the first quarters alone, one for each of the first climbs. There, a climb knows so little of the curvature that any
+    /// place in the neck of a funnel may have a higher ELBO, but a fit from there may end where most of the mass is.
+    pub early: Vec<BestPlace>,
 }
 
 impl BestPlaces {
@@ -44,16 +47,15 @@ impl BestPlaces {
         summit: &Summit,
         about: (&[f64], CovarianceKind, u64),
     ) -> Result<(), Error> {
-        let early = summit.path.len() / 4;
-        for (at, place) in places(evaluator, summit, about)? {
-            let better = |than: &Option<BestPlace>| than.as_ref().is_none_or(|than| place.elbo > than.elbo);
-            if at < early && better(&self.early) {
-                self.early = Some(place.clone());
-            }
-            if better(&self.best) {
-                self.best = Some(place);
-            }
+        let highest = |a: &BestPlace, b: &BestPlace| a.elbo.total_cmp(&b.elbo);
+        let (early, late): (Vec<_>, Vec<_>) =
+            places(evaluator, summit, about)?.into_iter().partition(|(at, _)| *at < summit.path.len() / 4);
+        let early = early.into_iter().map(|(_, place)| place).max_by(highest);
+        if self.early.len() < MOST_EARLY {
+            self.early.extend(early.clone());
         }
+        let all = late.into_iter().map(|(_, place)| place).chain(early).chain(self.best.take());
+        self.best = all.max_by(highest);
         Ok(())
     }
 }
