@@ -1,7 +1,7 @@
 //! Finding scales in draws.
 
 use super::{Form, MOST_LOCATIONS, MOST_SCALES, Scale, Scaled, Scales, Shape, shrinking};
-use crate::chains::statistics::mean_and_variance;
+use crate::chains::statistics::{Ranked, mean_and_variance};
 use crate::linalg::{self, Memory, Transpose};
 use rayon::prelude::*;
 
@@ -264,9 +264,11 @@ fn log_distances(columns: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     Some((0..d).map(logs).collect())
 }
 
-/// Coordinates around which those that take their scale from others shrink: what explains most of their variance.
+/// Coordinates around which those that take their scale from others shrink: what explains most of their variance. By ranks, since
+/// a few draws from the wide end of a funnel make any two coordinates look alike.
 fn locations(columns: &[Vec<f64>], scaled: &[usize], from: &[usize], effective: f64) -> Vec<usize> {
     let (d, n) = (columns.len(), columns[0].len());
+    let columns: Vec<Vec<f64>> = columns.par_iter().map(|column| Ranked::of(column).normal_scores()).collect();
     let mut scaled: Vec<usize> = scaled.iter().copied().filter(|i| !from.contains(i)).collect();
     scaled.sort_unstable();
     scaled.dedup();
