@@ -3,14 +3,17 @@
 use crate::Error;
 use crate::folder::{OutputFolder, Scope, settle};
 use crate::saved::SavedPosterior;
+use crate::stan::StanDraws;
 use crate::zarr;
 use natmix::answer::delivered::DeliveredChains;
 use natmix::observe::TraceRow;
 use natmix::save::checksum::Checksum;
 use natmix_report::formation::Formation;
 use natmix_report::{Draws, Report, page};
+use natmix_stan::names::parts_of_shown;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -71,6 +74,8 @@ pub struct FitRecord {
     pub formation: Option<Formation>,
     /// The number of rows, and the log likelihood of each for the first draws, if measured.
     pub log_likelihood: Option<(usize, Vec<f64>)>,
+    /// Draws of all variables of a Stan program.
+    pub variables: Option<StanDraws>,
 }
 
 impl FitRecord {
@@ -88,7 +93,7 @@ impl FitRecord {
 
     /// Writes all but the trace. The posterior comes last: a folder that has one is complete.
     pub(crate) fn write_beside_trace(&self, dir: &Path) -> Result<(), Error> {
-        store(&self.draws, self.log_likelihood.as_ref()).write(&dir.join(files::DRAWS))?;
+        store(&self.draws, self.log_likelihood.as_ref(), self.variables.as_ref()).write(&dir.join(files::DRAWS))?;
         // The command line can only repeat fits of its own models.
         if let Some(settings) = self.posterior.settings.as_ref().filter(|settings| settings.fit.model.is_some()) {
             let text = toml::to_string_pretty(settings).map_err(std::io::Error::other);
@@ -109,7 +114,7 @@ impl FitRecord {
         settle(dir)?;
         let posterior = SavedPosterior::load(&dir.join(files::POSTERIOR))?;
         let (report, trace, draws, formation) = read_shown(dir)?;
-        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None })
+        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None, variables: None })
     }
 }
 
@@ -220,7 +225,11 @@ pub fn read_rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
 
 /// The draws as a store that ArviZ opens. Chains that have started at one point are one after the other in one chain of
 /// ArviZ: a chain of its own would be too short for ArviZ's R-hat, which then compares the starts, as ours does.
-pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr::Store {
+pub fn store(
+    draws: &Draws,
+    log_likelihood: Option<&(usize, Vec<f64>)>,
+    variables: Option<&StanDraws>,
+) -> zarr::Store {
     let library = json!({"inference_library": "natmix", "inference_library_version": env!("CARGO_PKG_VERSION")});
     let mut store = zarr::Store::new(library.clone());
     let (n, p) = (draws.component.len(), draws.names.len());
@@ -235,12 +244,18 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     };
     group(&mut store, "posterior", (chains, each));
     let mut column = vec![0.0; n];
-    if p > MOST_ARRAYS {
+    if let Some(variables) = variables {
+        for name in stan_groups(variables).skip(1) {
+            group(&mut store, name, (chains, each));
+        }
+        add_variables(&mut store, variables, (chains, each));
+    }
+    if p > MOST_ARRAYS && variables.is_none() {
         store.array("posterior", TOGETHER_BY, &[TOGETHER_BY], &[p], zarr::ZarrValues::Text(&draws.names));
         let dims = ["chain", "draw", TOGETHER_BY];
         store.array("posterior", TOGETHER, &dims, &[chains, each, p], zarr::ZarrValues::Float(&draws.values));
     }
-    for (j, name) in draws.names.iter().enumerate().filter(|_| p <= MOST_ARRAYS) {
+    for (j, name) in draws.names.iter().enumerate().filter(|_| p <= MOST_ARRAYS && variables.is_none()) {
         for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
             *x = row[j];
         }
@@ -276,6 +291,68 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     store
 }
 
+/// The group of a variable, as ArviZ has them: log likelihoods and predictions are recognised by the names that are usual for
+/// them.
+fn stan_group(name: &str, generated: bool) -> &'static str {
+    match name {
+        "log_lik" | "log_likelihood" if generated => "log_likelihood",
+        _ if generated && ["_rep", "_pred", "_tilde", "_hat"].iter().any(|ending| name.ends_with(ending)) => {
+            "posterior_predictive"
+        }
+        _ => "posterior",
+    }
+}
+
+/// The groups of a program's variables; `posterior` is the first.
+fn stan_groups(variables: &StanDraws) -> impl Iterator<Item = &'static str> {
+    let used: Vec<&str> = variables.variables().map(|(one, generated)| stan_group(&one.name, generated)).collect();
+    ["posterior", "log_likelihood", "posterior_predictive"]
+        .into_iter()
+        .filter(move |group| *group == "posterior" || used.contains(group))
+}
+
+/// Adds the variables of a Stan program in their shapes.
+fn add_variables(store: &mut zarr::Store, draws: &StanDraws, (chains, each): (usize, usize)) {
+    let p = draws.names.len();
+    for (variable, generated) in draws.variables() {
+        let values: Vec<f64> =
+            draws.values.chunks_exact(p).flat_map(|row| variable.columns.iter().map(|column| row[*column])).collect();
+        let own: Vec<String> = (0..variable.shape.len()).map(|dim| format!("{}_dim_{dim}", variable.name)).collect();
+        let dims: Vec<&str> = ["chain", "draw"].into_iter().chain(own.iter().map(String::as_str)).collect();
+        let shape = [&[chains, each][..], &variable.shape].concat();
+        let group = stan_group(&variable.name, generated);
+        store.array(group, &variable.name, &dims, &shape, zarr::ZarrValues::Float(&values));
+    }
+}
+
+/// The variables of a Stan program, read from a store as they are needed.
+struct ShapedVariables<'a> {
+    store: &'a Path,
+    read: BTreeMap<String, (Vec<usize>, Vec<f64>)>,
+}
+
+impl ShapedVariables<'_> {
+    /// The values named `theta[2,1]`, if there is a variable `theta` in one of these folders.
+    fn part(&mut self, name: &str, folders: &BTreeMap<String, Vec<String>>) -> Option<Vec<f64>> {
+        let (variable, position) = parts_of_shown(name);
+        if position.is_empty() {
+            return None;
+        }
+        if !self.read.contains_key(&variable) {
+            let folder = folders.get(&variable)?.first()?;
+            self.read.insert(variable.clone(), zarr::read_array(self.store, "posterior", folder).ok()?);
+        }
+        let (shape, values) = self.read.get(&variable)?;
+        let lengths = shape.get(2..)?;
+        let inside = |(index, length): (&usize, &usize)| (1..=*length).contains(index);
+        if lengths.len() != position.len() || !position.iter().zip(lengths).all(inside) {
+            return None;
+        }
+        let at = position.iter().zip(lengths).fold(0, |at, (index, length)| at * length + index - 1);
+        Some(values.iter().skip(at).step_by(lengths.iter().product()).copied().collect())
+    }
+}
+
 /// The group beside the draws; in it, which of the chains each draw is from and from which iteration, and what else is known.
 const STATS: &str = "sample_stats";
 const WALKER: &str = "walker";
@@ -287,9 +364,15 @@ const OF_CHAINS: [&str; 3] = ["lp", "energy", "energy_change"];
 pub fn read_draws(store: &Path, report: &Report) -> Result<Draws, Error> {
     let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
     let mut folders = zarr::folders(store, "posterior")?;
+    let mut shaped = ShapedVariables { store, read: BTreeMap::new() };
     let mut column = |name: &String| -> Result<Vec<f64>, Error> {
         // Coordinates, too, have their names.
         let own = |folder: &String| !zarr::COORDINATES.contains(&folder.as_str());
+        if !folders.contains_key(name)
+            && let Some(values) = shaped.part(name, &folders)
+        {
+            return Ok(values);
+        }
         let known = folders.get_mut(name).and_then(|all| Some(all.remove(all.iter().position(own)?)));
         let folder = known.unwrap_or_else(|| zarr::first_file_name(name));
         Ok(zarr::read_array(store, "posterior", &folder)?.1)

@@ -101,6 +101,14 @@ impl StanModel {
         Ok(values)
     }
 
+    /// Parameters and transformed parameters at points, one point after another.
+    pub fn draws_without_generated(&self, z: &[f64]) -> Vec<f64> {
+        let (d, p) = (self.model.dim(), self.before_generated());
+        let mut values = vec![f64::NAN; z.len() / d * p];
+        z.par_chunks(d).zip(values.par_chunks_mut(p)).for_each(|(z, values)| self.constrain(z, true, values));
+        values
+    }
+
     /// The point with the parameters in a JSON document.
     pub fn unconstrain(&self, json: &str) -> Result<Vec<f64>, Error> {
         let z = self.model.unconstrain_json(json).map_err(Error::Init)?;

@@ -35,7 +35,33 @@ pub fn shown(name: &str) -> String {
     name.split(':').map(part).collect::<Vec<_>>().join(".")
 }
 
-/// The variable of a value, and the value's position in it, counted from one.
+/// The variable of a value, and the value's position in it, counted from one: of a name as tools show it.
+///
+/// ```
+/// use natmix_stan::names::{parts_of_shown, shown};
+/// assert_eq!(parts_of_shown(&shown("S.2.1")), ("S".to_owned(), vec![2, 1]));
+/// assert_eq!(parts_of_shown(&shown("t.2:1.3")), ("t.1".to_owned(), vec![2, 3]));
+/// assert_eq!(parts_of_shown(&shown("z.4.real")), ("z.real".to_owned(), vec![4]));
+/// ```
+pub fn parts_of_shown(name: &str) -> (String, Vec<usize>) {
+    let (mut variable, mut position) = (String::new(), Vec::new());
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('[') {
+        variable.push_str(before);
+        let (within, behind) = after.split_once(']').unwrap_or((after, ""));
+        for piece in within.split(',') {
+            match piece.parse() {
+                Ok(index) => position.push(index),
+                Err(_) => variable.extend([".", piece]),
+            }
+        }
+        rest = behind;
+    }
+    variable.push_str(rest);
+    (variable, position)
+}
+
+/// The same of a name as in CmdStan's files.
 fn parts(name: &str) -> (String, Vec<usize>) {
     let mut position = Vec::new();
     let mut variable = String::new();
