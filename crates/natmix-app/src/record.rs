@@ -296,7 +296,7 @@ pub fn store(
 fn stan_group(name: &str, generated: bool) -> &'static str {
     match name {
         "log_lik" | "log_likelihood" if generated => "log_likelihood",
-        _ if generated && ["_rep", "_pred", "_tilde", "_hat"].iter().any(|ending| name.ends_with(ending)) => {
+        _ if generated && ["_rep", "_pred", "_tilde"].iter().any(|ending| name.ends_with(ending)) => {
             "posterior_predictive"
         }
         _ => "posterior",

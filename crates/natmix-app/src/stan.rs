@@ -64,12 +64,12 @@ impl StanProblem {
         let data = settings.fit.data.as_deref().map(read).transpose()?.unwrap_or_default();
         let init = settings.fit.init.as_deref().map(read).transpose()?;
         let file = settings.fit.data.as_deref();
-        Self::new(program, &data, init.as_deref(), settings.seed(), tell).map_err(|error| match (error, file) {
-            // Which file it is about.
-            (Error::Stan(natmix_stan::Error::Data(problem)), Some(file)) => {
-                Error::Invalid(format!("{} does not fit {}: {problem}", file.display(), program.display()))
+        Self::new(program, &data, init.as_deref(), settings.seed(), tell).map_err(|error| match error {
+            Error::Stan(natmix_stan::Error::Data(problem)) => {
+                let file = file.map(|file| file.display().to_string());
+                Error::Invalid(about_data(file.as_deref(), &name_of(program), &data, &problem))
             }
-            (error, _) => error,
+            error => error,
         })
     }
 
@@ -130,12 +130,48 @@ impl StanProblem {
         self.memory.checksum == memory.checksum && self.memory.names == memory.names
     }
 
+    /// Adds the model's own words to the error that it can be evaluated nowhere.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Engine(natmix::Error::NowhereFinite { points, .. }) => {
+                let said = self.take_messages().into_iter().last();
+                Error::Invalid(format!(
+                    "{} could not be evaluated at any of {points} points ({}): give parameter values that it accepts in --init",
+                    self.memory.program,
+                    said.unwrap_or_else(|| "its log density was not finite".into())
+                ))
+            }
+            error => error,
+        }
+    }
+
     pub(crate) fn take_messages(&self) -> Vec<String> {
         let line = |Message { text, count }: Message| match count {
             1 => text,
             _ => format!("{text} (and {} more like this)", count - 1),
         };
         self.model.take_messages().into_iter().map(line).collect()
+    }
+}
+
+/// What is wrong with data, in one sentence. Stan says the same of an entry that is missing and of one with wrong dimensions.
+fn about_data(file: Option<&str>, program: &str, data: &str, problem: &str) -> String {
+    let Some(file) = file else { return format!("{program} needs data, give them with --data: {problem}") };
+    let field = |name: &str| {
+        let rest = problem.split_once(name)?.1;
+        Some(rest.split([';', ' ']).next().unwrap_or(rest).to_owned())
+    };
+    let given = |name: &str| match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(data) {
+        Ok(entries) => entries.contains_key(name),
+        // Stan also reads numbers that are not JSON, such as NaN.
+        Err(_) => data.contains(&format!("\"{name}\"")),
+    };
+    match (field("variable name="), field("dims declared="), field("dims found=")) {
+        (Some(name), ..) if !given(&name) => format!("{file} has no entry `{name}`, which {program} needs: {problem}"),
+        (Some(name), Some(declared), Some(found)) => {
+            format!("{file}: `{name}` has dimensions {found}, but {program} declares {declared}: {problem}")
+        }
+        _ => format!("{file} does not fit {program}: {problem}"),
     }
 }
 

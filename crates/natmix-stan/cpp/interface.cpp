@@ -234,6 +234,38 @@ NATMIX_EXPORT int bs_log_density_gradient(const bs_model* m, bool propto, bool j
   return guarded(error, [&] { *value = density(m, propto, jacobian, at, gradient); });
 }
 
+// Other callers want second derivatives: by differences of gradients.
+NATMIX_EXPORT int bs_log_density_hessian_vector_product(const bs_model* m, bool propto, bool jacobian, const double* at,
+                                                        const double* direction, double* value, double* product,
+                                                        char** error) {
+  return guarded(error, [&] {
+    const int dim = bs_param_unc_num(m);
+    const Eigen::VectorXd point = copied(at, dim), along = copied(direction, dim);
+    Eigen::VectorXd ahead(dim), behind(dim);
+    *value = density(m, propto, jacobian, at, ahead.data());
+    const double length = along.norm();
+    const double step = length > 0 ? 1e-5 * (1 + point.norm()) / length : 0;
+    const Eigen::VectorXd forward = point + step * along, backward = point - step * along;
+    density(m, propto, jacobian, forward.data(), ahead.data());
+    density(m, propto, jacobian, backward.data(), behind.data());
+    const Eigen::VectorXd slope = step > 0 ? Eigen::VectorXd((ahead - behind) / (2 * step)) : Eigen::VectorXd::Zero(dim);
+    hand_over(slope, product, dim);
+  });
+}
+
+NATMIX_EXPORT int bs_log_density_hessian(const bs_model* m, bool propto, bool jacobian, const double* at, double* value,
+                                         double* gradient, double* hessian, char** error) {
+  const int dim = bs_param_unc_num(m);
+  Eigen::MatrixXd columns(dim, dim);
+  for (int i = 0; i < dim; ++i) {
+    const Eigen::VectorXd unit = Eigen::VectorXd::Unit(dim, i);
+    if (bs_log_density_hessian_vector_product(m, propto, jacobian, at, unit.data(), value, columns.col(i).data(), error))
+      return 1;
+  }
+  Eigen::Map<Eigen::MatrixXd>(hessian, dim, dim) = 0.5 * (columns + columns.transpose());
+  return bs_log_density_gradient(m, propto, jacobian, at, value, gradient, error);
+}
+
 NATMIX_EXPORT bs_rng* bs_rng_construct(unsigned int seed, char** error) {
   bs_rng* rng = nullptr;
   guarded(error, [&] { rng = new bs_rng(stan::services::util::create_rng(seed, 1)); });

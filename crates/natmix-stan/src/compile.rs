@@ -24,7 +24,7 @@ const MOST_SAID: usize = 2000;
 /// Names stay inside a library, so that models of different versions of Stan do not mix in one process.
 const FLAGS: [&str; 10] = [
     "-std=c++17",
-    "-O1",
+    "-O2",
     "-fPIC",
     "-fvisibility=hidden",
     "-fvisibility-inlines-hidden",

@@ -142,9 +142,11 @@ impl StanLibrary {
         }
         // SAFETY: the interface leaves a text that ends with zero, which is freed once.
         unsafe {
-            let text = CStr::from_ptr(error).to_string_lossy().trim().to_owned();
+            let text = CStr::from_ptr(error).to_string_lossy().into_owned();
             (self.functions.free_error)(error);
-            text
+            // A message may have several lines, and begins with a word that says nothing.
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            text.strip_prefix("Exception: ").unwrap_or(&text).to_owned()
         }
     }
 

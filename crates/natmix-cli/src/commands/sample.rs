@@ -43,10 +43,11 @@ pub fn run(args: &SampleArgs) -> Result<ExitCode> {
         }
         (DrawFormat::Npy, None) => bail!("--format npy needs a file: give --out"),
         (DrawFormat::StanCsv, out) => {
-            let Some(log_density) = &drawn.log_density else {
+            let (Some(log_density), SavedModel::Stan(memory)) = (&drawn.log_density, &posterior.model) else {
                 bail!("--format stan-csv is for posteriors of Stan programs");
             };
-            let table = StanCsv { draws: &drawn, log_density, seed: args.seed };
+            let model = memory.program.trim_end_matches(".stan").to_owned() + "_model";
+            let table = StanCsv { draws: &drawn, log_density, model: &model, seed: args.seed };
             match out {
                 Some(path) => folder::write_whole(path, |file| table.write(file))?,
                 None => output::printed(table.write(std::io::stdout().lock()))?,
