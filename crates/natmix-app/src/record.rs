@@ -225,11 +225,7 @@ pub fn read_rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
 
 /// The draws as a store that ArviZ opens. Chains that have started at one point are one after the other in one chain of
 /// ArviZ: a chain of its own would be too short for ArviZ's R-hat, which then compares the starts, as ours does.
-pub fn store(
-    draws: &Draws,
-    log_likelihood: Option<&(usize, Vec<f64>)>,
-    variables: Option<&StanDraws>,
-) -> zarr::Store {
+pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>, variables: Option<&StanDraws>) -> zarr::Store {
     let library = json!({"inference_library": "natmix", "inference_library_version": env!("CARGO_PKG_VERSION")});
     let mut store = zarr::Store::new(library.clone());
     let (n, p) = (draws.component.len(), draws.names.len());

@@ -103,7 +103,9 @@ fn check_data(settings: &Settings, then: Option<&str>, now: Option<&str>) -> Res
     if then == now {
         return Ok(());
     }
+    let program = settings.fit.program.as_deref().filter(|_| settings.fit.data.is_some());
     let data = data_of(settings).map_or_else(|| "the data".to_owned(), |path| path.display().to_string());
+    let data = program.map_or_else(|| data.clone(), |program| format!("{} or {data}", program.display()));
     let place = settings.out().display();
     Err(Error::Invalid(format!(
         "{data} has changed since the run in {place} was interrupted: restore it, or start afresh without resuming"

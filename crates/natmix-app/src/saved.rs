@@ -228,7 +228,9 @@ impl SavedPosterior {
                 z.chunks_exact(d).zip(values.chunks_exact_mut(p)).for_each(|(z, out)| target.to_parameters(z, out));
                 Ok(values)
             }
-            SavedModel::Stan(_) => Err(Error::Invalid("only the Stan program itself can compute its parameters".into())),
+            SavedModel::Stan(_) => {
+                Err(Error::Invalid("only the Stan program itself can compute its parameters".into()))
+            }
             SavedModel::External(memory) if !memory.variables.is_empty() => Err(Error::Invalid(
                 "this posterior has variables that only its Python model can compute: draw from it in Python".into(),
             )),

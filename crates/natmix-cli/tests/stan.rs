@@ -46,7 +46,8 @@ fn a_library_is_fitted_in_its_own_parameters() {
     let run = folder.expect(&[0], &format!("{FIT} --out fit"));
     assert!(run.out.contains("the Stan program mock.so (2 parameters)"), "{}", run.out);
     let report = folder.report("fit");
-    let names: Vec<&str> = report["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        report["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["mu", "s", "t[1]", "t[2]"]);
     // Normalised, but for the rejected tail of mu.
     assert!(report["log_evidence"]["mean"].as_f64().unwrap().abs() < 0.01);
@@ -71,7 +72,8 @@ fn a_library_is_fitted_in_its_own_parameters() {
     folder.assert_same("fit", "threads");
     folder.expect(&[0], "fit --config fit/config.toml --out again");
     folder.assert_same("fit", "again");
-    let random = |dir: &str| zarr::read_array(&folder.path(dir).join("draws.zarr"), "posterior_predictive", "y_rep").unwrap().1;
+    let random =
+        |dir: &str| zarr::read_array(&folder.path(dir).join("draws.zarr"), "posterior_predictive", "y_rep").unwrap().1;
     assert_eq!(random("fit"), random("threads"));
     folder.expect(&[0], &format!("{FIT} --out other --seed 2"));
     assert_ne!(random("fit"), random("other"));
@@ -96,7 +98,13 @@ fn draws_are_those_of_all_variables() {
     assert_eq!(row[2..], plain);
     let log_p = -0.5 * row[2].powi(2) - 2.0 * row[3].ln().powi(2) - std::f64::consts::PI.ln();
     assert!((row[0] - log_p).abs() < 1e-12);
-    for word in ["# method = sample", "#     num_samples = 5", "#     algorithm = fixed_param", "# model = mock", "Elapsed Time"] {
+    for word in [
+        "# method = sample",
+        "#     num_samples = 5",
+        "#     algorithm = fixed_param",
+        "# model = mock",
+        "Elapsed Time",
+    ] {
         assert!(stan.contains(word), "{word}\n{stan}");
     }
     // Draws need what was fitted.
@@ -104,13 +112,18 @@ fn draws_are_those_of_all_variables() {
     refused(&folder, &mut folder.command("sample --posterior fit -n 5"), &["mock.so", "have changed since"]);
     std::fs::remove_file(folder.path("data.json")).unwrap();
     refused(&folder, &mut folder.command("sample --posterior fit -n 5"), &["data.json", "original paths"]);
-    refused(&folder, &mut folder.command("predict --posterior fit --data mock.so"), &["Stan program", "nothing to predict"]);
+    refused(
+        &folder,
+        &mut folder.command("predict --posterior fit --data mock.so"),
+        &["Stan program", "nothing to predict"],
+    );
 }
 
 #[test]
 fn other_posteriors_have_no_stan_csv() {
     let folder = folder("other");
-    folder.write("spec.json", json!({"kind": "funnel", "dim": 2, "sd0": 1.0, "init": {"mean": 0, "sd": 1}}).to_string());
+    folder
+        .write("spec.json", json!({"kind": "funnel", "dim": 2, "sd0": 1.0, "init": {"mean": 0, "sd": 1}}).to_string());
     folder.expect(&[0, 1], "fit density --spec spec.json --max-evals 5000 --finish never --out fit");
     refused(&folder, &mut folder.command("sample --posterior fit --format stan-csv"), &["posteriors of Stan programs"]);
     refused(&folder, &mut folder.command("sample --posterior fit --format npy"), &["--out"]);
@@ -156,7 +169,10 @@ fn bad_data_and_libraries_are_refused() {
         ("--model mock.so", &["mock.so needs data", "--data"]),
         ("--model text.so", &["text.so cannot be loaded"]),
         ("--model old.so", &["version 1.7.0", "uses version 2"]),
-        ("--model mock.so --data nowhere.json --quiet", &["could not be evaluated at any of", "which is too much", "--init"]),
+        (
+            "--model mock.so --data nowhere.json --quiet",
+            &["could not be evaluated at any of", "which is too much", "--init"],
+        ),
     ];
     for (rest, words) in cases {
         let message = refused(&folder, &mut fit(rest), words);
@@ -197,7 +213,10 @@ fn tools(folder: &CommandFolder) {
 /// The command with these tools.
 fn with_tools(folder: &CommandFolder, args: &str) -> Command {
     let mut command = folder.command(args);
-    command.env("CMDSTAN", folder.path("tools")).env("CXX", folder.path("cxx")).env("NATMIX_CACHE", folder.path("cache"));
+    command
+        .env("CMDSTAN", folder.path("tools"))
+        .env("CXX", folder.path("cxx"))
+        .env("NATMIX_CACHE", folder.path("cache"));
     for name in ["BRIDGESTAN", "NATMIX_PYTHON"] {
         command.env_remove(name);
     }
@@ -210,7 +229,9 @@ fn a_program_is_compiled_once() {
     tools(&folder);
     folder.write("a.stan", "a program");
     folder.write("log", "");
-    let fit = |program: &str, out: &str| format!("fit stan --model {program} --data data.json --max-evals 2000 --finish never --out {out}");
+    let fit = |program: &str, out: &str| {
+        format!("fit stan --model {program} --data data.json --max-evals 2000 --finish never --out {out}")
+    };
     let compiled = || String::from_utf8(folder.read("log")).unwrap().lines().count();
     // Two at once: the headers and the interface, then the program and the library.
     let start = |out: &str| {
@@ -250,12 +271,28 @@ fn programs_that_cannot_be_compiled_are_refused() {
     refused(&folder, &mut fit("wrong.stan"), &["wrong.stan is not a valid", "in line 1:\n   1:  wrong\n       ^\n"]);
     refused(&folder, &mut fit("broken.stan"), &["C++ code of broken.stan", "compiler 1", "error: broken"]);
     refused(&folder, &mut fit("missing.stan"), &["missing.stan", "No such file"]);
-    refused(&folder, fit("good.stan").env("NATMIX_CACHE", folder.path("file")), &["NATMIX_CACHE", "cannot store compiled models"]);
-    refused(&folder, fit("good.stan").env("CXX", "no-such-compiler"), &["no C++ compiler", "no-such-compiler", "install"]);
-    refused(&folder, fit("good.stan").env("CMDSTAN", folder.path("cache")), &["CMDSTAN is", "no bin/stanc", "make build"]);
+    refused(
+        &folder,
+        fit("good.stan").env("NATMIX_CACHE", folder.path("file")),
+        &["NATMIX_CACHE", "cannot store compiled models"],
+    );
+    refused(
+        &folder,
+        fit("good.stan").env("CXX", "no-such-compiler"),
+        &["no C++ compiler", "no-such-compiler", "install"],
+    );
+    refused(
+        &folder,
+        fit("good.stan").env("CMDSTAN", folder.path("cache")),
+        &["CMDSTAN is", "no bin/stanc", "make build"],
+    );
     let nothing = &mut fit("good.stan");
     nothing.env_remove("CMDSTAN").env("HOME", folder.path("")).env("PATH", folder.path("")).env_remove("VIRTUAL_ENV");
     refused(&folder, nothing, &["no Stan tools were found", "pip install httpstan", "CMDSTAN"]);
-    refused(&folder, fit("good.stan").env_remove("CMDSTAN").env("NATMIX_PYTHON", "no-such-python"), &["NATMIX_PYTHON", "httpstan"]);
+    refused(
+        &folder,
+        fit("good.stan").env_remove("CMDSTAN").env("NATMIX_PYTHON", "no-such-python"),
+        &["NATMIX_PYTHON", "httpstan"],
+    );
     assert!(!folder.path("none").exists());
 }

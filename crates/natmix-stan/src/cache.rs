@@ -10,16 +10,16 @@ pub fn folder() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let user = || variable("XDG_CACHE_HOME").filter(|path| path.is_absolute()).map(|path| path.join("natmix"));
     let home = || variable("HOME").or_else(|| variable("USERPROFILE")).map(|path| path.join(".cache").join("natmix"));
-    variable("NATMIX_CACHE").or_else(user).or_else(home).unwrap_or_else(|| std::env::temp_dir().join("natmix")).join("stan")
+    variable("NATMIX_CACHE")
+        .or_else(user)
+        .or_else(home)
+        .unwrap_or_else(|| std::env::temp_dir().join("natmix"))
+        .join("stan")
 }
 
 /// The file or folder `name` in `folder`, made by `make` under another name if it is not there yet. While one process makes it,
 /// others that need it wait.
-pub fn once(
-    folder: &Path,
-    name: &str,
-    make: impl FnOnce(&Path) -> Result<(), Error>,
-) -> Result<PathBuf, Error> {
+pub fn once(folder: &Path, name: &str, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
     let path = folder.join(name);
     if path.exists() {
         return Ok(path);
@@ -105,7 +105,10 @@ mod tests {
         let file = empty("file");
         fs::write(&file, "").unwrap();
         let error = once(&file.join("stan"), "a", write).unwrap_err();
-        assert!(error.to_string().contains("NATMIX_CACHE") && error.to_string().contains("natmix-stan-file"), "{error}");
+        assert!(
+            error.to_string().contains("NATMIX_CACHE") && error.to_string().contains("natmix-stan-file"),
+            "{error}"
+        );
         fs::remove_file(&file).unwrap();
     }
 }

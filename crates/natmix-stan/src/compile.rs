@@ -149,7 +149,9 @@ impl Build<'_> {
         let ending = if self.compiler.is_clang() { "pch" } else { "gch" };
         let precompiled = folder.join(format!("{HEADER_NAME}.{ending}"));
         self.run(|command| command.args(["-x", "c++-header"]).arg(&header).arg("-o").arg(&precompiled))?;
-        self.run(|command| command.arg("-I").arg(folder).arg("-c").arg(&interface).arg("-o").arg(folder.join("interface.o")))
+        self.run(|command| {
+            command.arg("-I").arg(folder).arg("-c").arg(&interface).arg("-o").arg(folder.join("interface.o"))
+        })
     }
 
     /// Compiles and links a program.
@@ -168,7 +170,8 @@ impl Build<'_> {
                 self.run(|command| {
                     command.arg("-shared").arg("-o").arg(library).arg(&object).arg(headers.join("interface.o"));
                     command.args(&self.tools.libraries);
-                    let folders: Vec<&Path> = self.tools.libraries.iter().filter_map(|library| library.parent()).collect();
+                    let folders: Vec<&Path> =
+                        self.tools.libraries.iter().filter_map(|library| library.parent()).collect();
                     if let Some(folder) = folders.last() {
                         let mut place = OsStr::new("-Wl,-rpath,").to_owned();
                         place.push(folder);
@@ -208,7 +211,9 @@ mod tests {
 
     #[test]
     fn names_of_programs_are_identifiers() {
-        for (file, name) in [("a/eight schools.stan", "eight_schools"), ("8.stan", "m8"), ("ü.stan", "m_"), ("x.y.stan", "x_y")] {
+        for (file, name) in
+            [("a/eight schools.stan", "eight_schools"), ("8.stan", "m8"), ("ü.stan", "m_"), ("x.y.stan", "x_y")]
+        {
             assert_eq!(program_name(Path::new(file)), name);
         }
     }

@@ -317,9 +317,8 @@ impl LoadedModel {
         let (mut z, mut error) = (vec![f64::NAN; self.dim], null_mut());
         let model = self.raw.as_ptr();
         // SAFETY: as many numbers as the model has parameters and coordinates.
-        let code = unsafe {
-            (self.library.functions.unconstrain)(model, parameters.as_ptr(), z.as_mut_ptr(), &mut error)
-        };
+        let code =
+            unsafe { (self.library.functions.unconstrain)(model, parameters.as_ptr(), z.as_mut_ptr(), &mut error) };
         self.library.check(code, error).map(|()| z)
     }
 
@@ -330,9 +329,8 @@ impl LoadedModel {
         let (mut z, mut error) = (vec![f64::NAN; self.dim], null_mut());
         let model = self.raw.as_ptr();
         // SAFETY: text that ends with zero, and as many numbers as the model has coordinates.
-        let code = unsafe {
-            (self.library.functions.unconstrain_json)(model, json.as_ptr(), z.as_mut_ptr(), &mut error)
-        };
+        let code =
+            unsafe { (self.library.functions.unconstrain_json)(model, json.as_ptr(), z.as_mut_ptr(), &mut error) };
         self.library.check(code, error).map(|()| z)
     }
 

@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn names_are_shown_as_in_other_tools() {
-        let cases = [("mu", "mu"), ("a.1", "a[1]"), ("a.10.2.3", "a[10,2,3]"), ("z.1.real", "z[1,real]"), ("t:2", "t.2")];
+        let cases =
+            [("mu", "mu"), ("a.1", "a[1]"), ("a.10.2.3", "a[10,2,3]"), ("z.1.real", "z[1,real]"), ("t:2", "t.2")];
         for (name, expected) in cases.into_iter().chain([("t:1.3", "t.1[3]"), ("t.2:1.3", "t[2].1[3]")]) {
             assert_eq!(shown(name), expected);
         }
@@ -129,7 +130,9 @@ mod tests {
 
     #[test]
     fn arrays_get_their_shapes_and_order() {
-        let all = names(&["x.1", "x.2", "a.1.1.1", "a.2.1.1", "a.1.2.1", "a.2.2.1", "a.1.1.2", "a.2.1.2", "a.1.2.2", "a.2.2.2"]);
+        let all = names(&[
+            "x.1", "x.2", "a.1.1.1", "a.2.1.1", "a.1.2.1", "a.2.2.1", "a.1.1.2", "a.2.1.2", "a.1.2.2", "a.2.2.2",
+        ]);
         let found = variables(&all);
         assert_eq!(found[0], Variable { name: "x".into(), shape: vec![2], columns: vec![0, 1] });
         assert_eq!(found[1].shape, [2, 2, 2]);

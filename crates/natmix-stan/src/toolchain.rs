@@ -34,7 +34,8 @@ pub struct Compiler {
 }
 
 /// Prints the folder of the package without importing it, which would take a second.
-const FIND_HTTPSTAN: &str = "import importlib.util as u; s = u.find_spec('httpstan'); print(s.submodule_search_locations[0] if s else '')";
+const FIND_HTTPSTAN: &str =
+    "import importlib.util as u; s = u.find_spec('httpstan'); print(s.submodule_search_locations[0] if s else '')";
 
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
@@ -99,7 +100,8 @@ impl Toolchain {
             within(&third_party, "tbb_")?.join("include"),
             rapidjson,
         ];
-        let libraries = libraries_in(&[sundials.join("lib"), tbb]).ok_or_else(|| missing("stan/lib/stan_math/lib/tbb/libtbb"))?;
+        let libraries =
+            libraries_in(&[sundials.join("lib"), tbb]).ok_or_else(|| missing("stan/lib/stan_math/lib/tbb/libtbb"))?;
         Ok(Self { name: format!("Stan in {}", root.display()), stanc, includes, libraries, flags: Vec::new() })
     }
 
@@ -172,7 +174,8 @@ impl Compiler {
     /// The compiler that `CXX` names, or the first of the usual ones.
     pub fn find(file: &Path) -> Result<Self, Error> {
         let chosen = variable("CXX").map(|command| command.to_string_lossy().into_owned());
-        let tried = chosen.map_or_else(|| ["g++", "clang++", "c++"].map(str::to_owned).to_vec(), |command| vec![command]);
+        let tried =
+            chosen.map_or_else(|| ["g++", "clang++", "c++"].map(str::to_owned).to_vec(), |command| vec![command]);
         let works = |command: &String| {
             let command: Vec<OsString> = command.split_whitespace().map(OsString::from).collect();
             let (program, arguments) = command.split_first()?;

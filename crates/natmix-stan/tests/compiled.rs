@@ -62,21 +62,24 @@ fn eight_schools() {
     let Some(model) = model("eight_schools") else { return };
     let z: Vec<f64> = (0..10).map(|i| f64::from(i) / 8.0 - 0.5).collect();
     let gradient = [
-        0.505_587_843_269_979_28,
+        0.505_587_843_269_979_3,
         1.018_521_057_810_634,
         0.337_581_493_705_457_6,
         0.184_010_046_888_158_9,
         -0.006_711_809_363_193_088,
-        -0.082_887_406_844_300_29,
+        -0.082_887_406_844_300_3,
         -0.255_700_447_871_367_2,
         -0.367_943_830_901_582,
         -0.375_213_316_187_375_2,
-        -0.599_395_410_835_111_1,
+        -0.599_395_410_835_111,
     ];
-    assert_density(&model, &z, -45.139_262_908_060_145, &gradient);
+    assert_density(&model, &z, -45.139_262_908_060_15, &gradient);
     assert_eq!(model.name(), "eight_schools");
     let names = model.parameter_names();
-    assert_eq!((names[0].as_str(), names[2].as_str(), names[17].as_str(), names.len()), ("mu", "eta[1]", "theta[8]", 18));
+    assert_eq!(
+        (names[0].as_str(), names[2].as_str(), names[17].as_str(), names.len()),
+        ("mu", "eta[1]", "theta[8]", 18)
+    );
     let mut values = [0.0; 18];
     model.to_parameters(&z, &mut values);
     let tau = (-0.375f64).exp();
@@ -86,14 +89,14 @@ fn eight_schools() {
     let init = r#"{"mu": 1.5, "tau": 2, "eta": [0, 1, 2, 3, 4, 5, 6, 7], "other": 1}"#;
     assert_close(&model.unconstrain(init).unwrap()[..3], &[1.5, 2f64.ln(), 0.0], 1e-15);
     let error = model.unconstrain(r#"{"mu": 1.5, "tau": -2, "eta": [0, 1, 2, 3, 4, 5, 6, 7]}"#).unwrap_err();
-    assert!(error.to_string().contains("tau is -2"), "{error}");
+    assert!(error.to_string().contains("is -2, but must be greater"), "{error}");
 }
 
 #[test]
 fn counts() {
     let Some(model) = model("counts") else { return };
-    let gradient = [2.936_852_042_023_770_4, 4.079_671_693_291_51, -1.134_713_687_228_682_1, 1.025_924_029_878_297_6];
-    assert_density(&model, &[0.25, -0.5, 0.75, -0.125], -27.058_020_045_192_108, &gradient);
+    let gradient = [2.936_852_042_023_770_4, 4.079_671_693_291_51, -1.134_713_687_228_682, 1.025_924_029_878_297_6];
+    assert_density(&model, &[0.25, -0.5, 0.75, -0.125], -27.058_020_045_192_11, &gradient);
     // Random numbers follow from the seed, for any number of threads.
     let z: Vec<f64> = (0..4 * 600).map(|i| (f64::from(i) * 0.37).sin()).collect();
     let draws = |threads: usize, seed: u64| {
@@ -125,7 +128,8 @@ fn counts() {
 fn shapes() {
     let Some(model) = model("shapes") else { return };
     let names = model.all_names();
-    let named = |name: &str| names.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}: {names:?}"));
+    let named =
+        |name: &str| names.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}: {names:?}"));
     assert_eq!(model.dim(), 33);
     let z: Vec<f64> = (0..33).map(|i| 0.8 * (f64::from(i) * 0.9).sin()).collect();
     let values = model.draws(&z, 1).unwrap();
@@ -175,7 +179,11 @@ fn shapes() {
         ahead[i] += 1e-5;
         behind[i] -= 1e-5;
         let slope = (log_p_at(&model, &ahead).unwrap() - log_p_at(&model, &behind).unwrap()) / 2e-5;
-        assert!((slope - gradient[i]).abs() < 1e-7 * (1.0 + slope.abs()), "coordinate {i}: {} and {slope}", gradient[i]);
+        assert!(
+            (slope - gradient[i]).abs() < 1e-7 * (1.0 + slope.abs()),
+            "coordinate {i}: {} and {slope}",
+            gradient[i]
+        );
     }
     // What is rejected, and why.
     other[32] = 1e3;
@@ -187,7 +195,8 @@ fn shapes() {
 #[test]
 fn threads_do_not_disturb_one_another() {
     let Some(model) = model("shapes") else { return };
-    let points: Vec<Vec<f64>> = (0..200).map(|k| (0..33).map(|i| 0.5 * (f64::from(i + 7 * k)).sin()).collect()).collect();
+    let points: Vec<Vec<f64>> =
+        (0..200).map(|k| (0..33).map(|i| 0.5 * (f64::from(i + 7 * k)).sin()).collect()).collect();
     let evaluate = |z: &Vec<f64>| {
         let mut gradient = vec![0.0; 33];
         let log_p = model.log_density(z, Some(&mut gradient)).unwrap();
@@ -217,7 +226,10 @@ fn bad_programs_and_data_are_refused() {
     let file = folder.join("bad.stan");
     fs::write(&file, "parameters {\n  real x\n}\nmodel { }\n").unwrap();
     let error = compile::compile(&file, &folder.join("cache"), &mut |_| {}).unwrap_err();
-    assert!(matches!(&error, Error::Syntax { message, .. } if message.contains("';' expected") || message.contains("\";\" expected")), "{error}");
+    assert!(
+        matches!(&error, Error::Syntax { message, .. } if message.contains("';' expected") || message.contains("\";\" expected")),
+        "{error}"
+    );
     // Nothing is left beside a program.
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     fs::remove_dir_all(&folder).unwrap();

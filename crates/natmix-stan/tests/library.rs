@@ -132,7 +132,8 @@ fn other_libraries_are_refused() {
     let empty = folder.join("empty.rs");
     std::fs::write(&empty, "").unwrap();
     let other = folder.join("other.so");
-    let rustc = std::process::Command::new("rustc").args(["--crate-type=cdylib"]).arg(&empty).arg("-o").arg(&other).status();
+    let rustc =
+        std::process::Command::new("rustc").args(["--crate-type=cdylib"]).arg(&empty).arg("-o").arg(&other).status();
     assert!(rustc.unwrap().success());
     assert!(load(&other).to_string().contains("bs_major_version"), "{}", load(&other));
     std::fs::remove_dir_all(&folder).unwrap();

@@ -19,7 +19,11 @@ use std::time::{Duration, Instant};
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let began = Instant::now();
     let settings = settings::resolve(args)?;
-    let mut tell = |what: &str| if !args.quiet { output::note(&format!("note: {what}")) };
+    let mut tell = |what: &str| {
+        if !args.quiet {
+            output::note(&format!("note: {what}"))
+        }
+    };
     let problem = Problem::load_and_tell(&settings, &mut tell).map_err(with_option_name)?;
     // Compiling is done once for many fits: it does not count.
     let began = began + problem.compiling();

@@ -56,7 +56,13 @@ impl StanCsv<'_> {
             writeln!(out)?;
         }
         // Readers look for the times to find the end of the draws.
-        for line in ["", " Elapsed Time: 0 seconds (Warm-up)", "               0 seconds (Sampling)", "               0 seconds (Total)", ""] {
+        for line in [
+            "",
+            " Elapsed Time: 0 seconds (Warm-up)",
+            "               0 seconds (Sampling)",
+            "               0 seconds (Total)",
+            "",
+        ] {
             writeln!(out, "# {line}")?;
         }
         out.flush()

@@ -8,7 +8,13 @@ pub fn library(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let path = folder.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../natmix-stan/tests/mock/model.rs");
     let mut command = Command::new("rustc");
-    command.args(["--edition=2024", "--crate-type=cdylib", "-Aunsafe_code", "-Anon_upper_case_globals", "-Aunexpected_cfgs"]);
+    command.args([
+        "--edition=2024",
+        "--crate-type=cdylib",
+        "-Aunsafe_code",
+        "-Anon_upper_case_globals",
+        "-Aunexpected_cfgs",
+    ]);
     for flag in flags {
         command.args(["--cfg", flag]);
     }
