@@ -4,16 +4,15 @@ use crate::Error;
 use crate::folder::{OutputFolder, Scope, settle};
 use crate::saved::SavedPosterior;
 use crate::stan::StanDraws;
+use crate::stan::store::{ShapedVariables, add_variables, groups};
 use crate::zarr;
 use natmix::answer::delivered::DeliveredChains;
 use natmix::observe::TraceRow;
 use natmix::save::checksum::Checksum;
 use natmix_report::formation::Formation;
 use natmix_report::{Draws, Report, page};
-use natmix_stan::names::parts_of_shown;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -241,7 +240,7 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>, variable
     group(&mut store, "posterior", (chains, each));
     let mut column = vec![0.0; n];
     if let Some(variables) = variables {
-        for name in stan_groups(variables).skip(1) {
+        for name in groups(variables).skip(1) {
             group(&mut store, name, (chains, each));
         }
         add_variables(&mut store, variables, (chains, each));
@@ -287,68 +286,6 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>, variable
     store
 }
 
-/// The group of a variable, as ArviZ has them: log likelihoods and predictions are recognised by the names that are usual for
-/// them.
-fn stan_group(name: &str, generated: bool) -> &'static str {
-    match name {
-        "log_lik" | "log_likelihood" if generated => "log_likelihood",
-        _ if generated && ["_rep", "_pred", "_tilde"].iter().any(|ending| name.ends_with(ending)) => {
-            "posterior_predictive"
-        }
-        _ => "posterior",
-    }
-}
-
-/// The groups of a program's variables; `posterior` is the first.
-fn stan_groups(variables: &StanDraws) -> impl Iterator<Item = &'static str> {
-    let used: Vec<&str> = variables.variables().map(|(one, generated)| stan_group(&one.name, generated)).collect();
-    ["posterior", "log_likelihood", "posterior_predictive"]
-        .into_iter()
-        .filter(move |group| *group == "posterior" || used.contains(group))
-}
-
-/// Adds the variables of a Stan program in their shapes.
-fn add_variables(store: &mut zarr::Store, draws: &StanDraws, (chains, each): (usize, usize)) {
-    let p = draws.names.len();
-    for (variable, generated) in draws.variables() {
-        let values: Vec<f64> =
-            draws.values.chunks_exact(p).flat_map(|row| variable.columns.iter().map(|column| row[*column])).collect();
-        let own: Vec<String> = (0..variable.shape.len()).map(|dim| format!("{}_dim_{dim}", variable.name)).collect();
-        let dims: Vec<&str> = ["chain", "draw"].into_iter().chain(own.iter().map(String::as_str)).collect();
-        let shape = [&[chains, each][..], &variable.shape].concat();
-        let group = stan_group(&variable.name, generated);
-        store.array(group, &variable.name, &dims, &shape, zarr::ZarrValues::Float(&values));
-    }
-}
-
-/// The variables of a Stan program, read from a store as they are needed.
-struct ShapedVariables<'a> {
-    store: &'a Path,
-    read: BTreeMap<String, (Vec<usize>, Vec<f64>)>,
-}
-
-impl ShapedVariables<'_> {
-    /// The values named `theta[2,1]`, if there is a variable `theta` in one of these folders.
-    fn part(&mut self, name: &str, folders: &BTreeMap<String, Vec<String>>) -> Option<Vec<f64>> {
-        let (variable, position) = parts_of_shown(name);
-        if position.is_empty() {
-            return None;
-        }
-        if !self.read.contains_key(&variable) {
-            let folder = folders.get(&variable)?.first()?;
-            self.read.insert(variable.clone(), zarr::read_array(self.store, "posterior", folder).ok()?);
-        }
-        let (shape, values) = self.read.get(&variable)?;
-        let lengths = shape.get(2..)?;
-        let inside = |(index, length): (&usize, &usize)| (1..=*length).contains(index);
-        if lengths.len() != position.len() || !position.iter().zip(lengths).all(inside) {
-            return None;
-        }
-        let at = position.iter().zip(lengths).fold(0, |at, (index, length)| at * length + index - 1);
-        Some(values.iter().skip(at).step_by(lengths.iter().product()).copied().collect())
-    }
-}
-
 /// The group beside the draws; in it, which of the chains each draw is from and from which iteration, and what else is known.
 const STATS: &str = "sample_stats";
 const WALKER: &str = "walker";
@@ -360,7 +297,7 @@ const OF_CHAINS: [&str; 3] = ["lp", "energy", "energy_change"];
 pub fn read_draws(store: &Path, report: &Report) -> Result<Draws, Error> {
     let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
     let mut folders = zarr::folders(store, "posterior")?;
-    let mut shaped = ShapedVariables { store, read: BTreeMap::new() };
+    let mut shaped = ShapedVariables::new(store);
     let mut column = |name: &String| -> Result<Vec<f64>, Error> {
         // Coordinates, too, have their names.
         let own = |folder: &String| !zarr::COORDINATES.contains(&folder.as_str());

@@ -1,5 +1,7 @@
 //! Stan programs: from files to a problem, and from points to draws of all variables.
 
+pub(crate) mod store;
+
 use crate::Error;
 use crate::problem::name_of;
 use crate::settings::Settings;

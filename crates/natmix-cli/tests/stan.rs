@@ -8,8 +8,10 @@ mod mock;
 
 use common::{CommandFolder, CommandRun};
 use natmix_app::zarr;
+use natmix_stan::toolchain::{Compiler, Toolchain};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const DATA: &str = r#"{"n": 1}"#;
@@ -295,4 +297,34 @@ fn programs_that_cannot_be_compiled_are_refused() {
         &["NATMIX_PYTHON", "httpstan"],
     );
     assert!(!folder.path("none").exists());
+}
+
+/// Programs of all kinds, compiled by real tools where there are any. The cache is that of the tests of natmix-stan.
+#[test]
+fn programs_are_compiled_and_fitted() {
+    let found = Toolchain::find(Path::new("a test")).and_then(|_| Compiler::find(Path::new("a test")));
+    if let Err(missing) = found {
+        assert_ne!(std::env::var("NATMIX_STAN").as_deref(), Ok("required"), "{missing}");
+        eprintln!("nothing is checked: {missing}");
+        return;
+    }
+    let folder = CommandFolder::new("stan-programs");
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../natmix-stan/tests/programs");
+    for (name, parameters, last) in
+        [("eight_schools", 18, "theta[8]"), ("counts", 4, "shift"), ("shapes", 53, "R[3,3]")]
+    {
+        let mut command = folder.command("fit stan --max-evals 20000 --finish never --out fit --model");
+        command.arg(programs.join(format!("{name}.stan"))).env("NATMIX_CACHE", env!("CARGO_TARGET_TMPDIR"));
+        let data = programs.join(format!("{name}.json"));
+        if data.exists() {
+            command.arg("--data").arg(data);
+        }
+        let run = finished(command.output().unwrap());
+        assert!(run.code < 2, "{}", run.err);
+        let report = folder.report("fit");
+        let reported = report["parameters"].as_array().unwrap();
+        assert_eq!((reported.len(), reported[reported.len() - 1]["name"].as_str()), (parameters, Some(last)));
+    }
+    // Matrices, too, are read back.
+    folder.expect(&[0], "report fit");
 }
