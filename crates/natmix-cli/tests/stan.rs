@@ -246,6 +246,11 @@ fn a_program_is_compiled_once() {
     folder.assert_same("one", "two");
     let again = finished(with_tools(&folder, &fit("a.stan", "again")).output().unwrap());
     assert!(!again.err.contains("compiling") && compiled() == 4, "{}", again.err);
+    // A copy elsewhere is the same program.
+    std::fs::create_dir(folder.path("sub")).unwrap();
+    folder.write("sub/a.stan", "a program");
+    finished(with_tools(&folder, &fit("sub/a.stan", "again")).output().unwrap());
+    assert_eq!(compiled(), 4);
     // Another program needs no new headers, the same with a remark shows it.
     folder.write("b.stan", "an old program");
     let other = finished(with_tools(&folder, &fit("b.stan", "other")).output().unwrap());

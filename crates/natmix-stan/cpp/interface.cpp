@@ -73,11 +73,13 @@ void leave(char** error, const char* text) {
   if (error) *error = strdup(text);
 }
 
+// Makes the stack of automatic differentiation that every thread needs, once.
+void prepare_thread() { static thread_local stan::math::ChainableStack stack; }
+
 // Runs `work`; an exception becomes a message.
 template <typename Work>
 int guarded(char** error, Work&& work) {
-  // The stack of automatic differentiation that every thread needs.
-  static thread_local stan::math::ChainableStack stack;
+  prepare_thread();
   try {
     work();
     return 0;

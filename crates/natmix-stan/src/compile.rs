@@ -99,20 +99,18 @@ fn program_name(file: &Path) -> String {
 
 /// The C++ code of a program, and remarks on it.
 fn translate(file: &Path, tools: &Toolchain) -> Result<(String, String), Error> {
-    let mut name = OsStr::new("--filename-in-msg=").to_owned();
-    name.push(file.file_name().unwrap_or_default());
-    let mut includes = OsStr::new("--include-paths=").to_owned();
-    // A program next to nothing is in this folder.
-    let parent = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    includes.push(parent);
-    let out = Command::new(&tools.stanc)
+    // A program without a folder is in this one.
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let run = |source| Error::Run { command: tools.stanc.clone(), source };
+    // The code contains the arguments: without the folder among them, a copy of a program is not compiled again.
+    let out = Command::new(std::path::absolute(&tools.stanc).map_err(run)?)
+        .current_dir(folder)
         .arg(format!("--name={}_model", program_name(file)))
-        .args([name, includes])
         // Without a place of its own the code would be written beside the program, too.
-        .args(["--print-cpp", "--o=/dev/null"])
-        .arg(file)
+        .args(["--include-paths=.", "--print-cpp", "--o=/dev/null"])
+        .arg(file.file_name().unwrap_or_default())
         .output()
-        .map_err(|source| Error::Run { command: tools.stanc.clone(), source })?;
+        .map_err(run)?;
     let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
     match out.status.success() {
         true => Ok((String::from_utf8_lossy(&out.stdout).into_owned(), said)),
