@@ -120,7 +120,8 @@ impl PyRecord {
         let chains = chains.filter(|chains| chains.fits(component.len()));
         let draws = Draws { names, values, component, chains };
         let trace = read_rows(trace);
-        Ok(natmix_app::FitRecord { posterior, report, trace, draws, formation: None, log_likelihood: None }.into())
+        let (formation, log_likelihood, variables) = (None, None, None);
+        Ok(natmix_app::FitRecord { posterior, report, trace, draws, formation, log_likelihood, variables }.into())
     }
 
     /// What `report.json` holds.
@@ -138,13 +139,14 @@ impl PyRecord {
         to_python(py, &report.map_err(|error| PyValueError::new_err(error.to_string()))?)
     }
 
-    /// Kind of model that was fitted: `density`, `regression`, `network` or `external`.
+    /// Kind of model that was fitted: `density`, `regression`, `network`, `stan` or `external`.
     #[getter]
     fn kind(&self) -> &'static str {
         match &self.kept.posterior.model {
             SavedModel::Density(_) => "density",
             SavedModel::Regression(_) => "regression",
             SavedModel::Network(_) => "network",
+            SavedModel::Stan(_) => "stan",
             SavedModel::External(_) => "external",
         }
     }
@@ -323,7 +325,7 @@ impl PyRecord {
         match &self.kept.posterior.model {
             SavedModel::Regression(memory) => Some(&memory.encoding),
             SavedModel::Network(memory) => memory.input.encoding(),
-            SavedModel::Density(_) | SavedModel::External(_) => None,
+            SavedModel::Density(_) | SavedModel::Stan(_) | SavedModel::External(_) => None,
         }
     }
 }

@@ -29,6 +29,9 @@ pub enum Error {
     /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] natmix::Error),
+    /// An error of a Stan program, its compilation or its data.
+    #[error(transparent)]
+    Stan(#[from] natmix_stan::Error),
     /// An error in a table or an image file.
     #[error(transparent)]
     Data(#[from] DataError),

@@ -169,6 +169,12 @@ impl Finished {
             (parameter.r_hat, parameter.ess) = (Some(known.r_hat), Some(known.ess));
         }
         let draws = sample.equally_weighted(draws, settings.seed());
+        let variables = match problem {
+            Problem::Stan(stan) => {
+                Some(stan.draws(&sample.equally_weighted_in_order(settings.seed()), settings.seed())?)
+            }
+            _ => None,
+        };
         // A log-concave density has one mode, even if a mixture of several Gaussians has bumps.
         let log_concave = self.search.as_ref().is_some_and(|search| search.log_concave);
         let modes = if log_concave { 1 } else { self.mixture.modes().len() };
@@ -192,7 +198,8 @@ impl Finished {
             level: report.answer.as_ref().map(|answer| answer.level),
             answer: self.answer,
         };
-        Ok(FitRecord { posterior, report, trace: self.trace, draws, formation: self.formation, log_likelihood: None })
+        let (trace, formation) = (self.trace, self.formation);
+        Ok(FitRecord { posterior, report, trace, draws, formation, log_likelihood: None, variables })
     }
 
     /// Like [`Finished::record`], with scores and leave-one-out results for the rows of a regression.

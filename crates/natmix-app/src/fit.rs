@@ -168,6 +168,9 @@ impl FitJob<'_> {
         let (problem, settings) = (self.problem, self.settings);
         match (problem, prepared) {
             (Problem::Network(network), _) => in_threads(problem, settings, || self.fit_network(network, to, resume)),
+            (Problem::Stan(stan), Some(prepared)) => {
+                self.fit_target(to, prepared, None).map_err(|error| stan.explain(error))
+            }
             (_, Some(prepared)) => self.fit_target(to, prepared, None),
             (_, None) => Err(Error::Invalid("the fit was not prepared".into())),
         }

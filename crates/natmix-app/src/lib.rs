@@ -6,7 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`settings`] | every setting of a fit, by name |
-//! | [`problem`], [`networks`] | what is fitted, with its data |
+//! | [`problem`], [`networks`], [`stan`] | what is fitted, with its data |
 //! | [`fit`], [`finished`] | from a problem and settings to the result |
 //! | [`summary`], [`predictive`] | the report of a fit: parameters, scores on rows |
 //! | [`saved`], [`predict`] | the posterior in its file, and predictions for new rows |
@@ -30,6 +30,7 @@ pub mod record;
 pub mod resume;
 pub mod saved;
 pub mod settings;
+pub mod stan;
 pub mod summary;
 mod time;
 mod trace;

@@ -109,6 +109,7 @@ impl SavedPosterior {
 fn nothing_to_predict(model: &SavedModel) -> Error {
     let what = match model {
         SavedModel::Density(_) => "this is the posterior of a density",
+        SavedModel::Stan(_) => "this is the posterior of a Stan program, whose generated quantities predict",
         SavedModel::External(_) => "this is not the posterior of a regression or a network",
         SavedModel::Regression(_) | SavedModel::Network(_) => "these rows do not match the kind of model",
     };

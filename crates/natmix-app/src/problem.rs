@@ -1,4 +1,4 @@
-//! What is fitted: an analytic density, a regression or a network with its data, or an external function. Read and
+//! What is fitted: an analytic density, a regression, a network or a Stan program with its data, or an external function. Read and
 //! checked before anything is written.
 
 use crate::memory;
@@ -6,6 +6,7 @@ use crate::networks::data::NetworkData;
 use crate::networks::engine;
 use crate::saved::{ExternalMemory, SavedModel};
 use crate::settings::{ModelKind, Settings};
+use crate::stan::StanProblem;
 use crate::{Error, networks::data::NetworkMemory};
 use natmix::config::About;
 use natmix::target::Target;
@@ -14,6 +15,7 @@ use natmix_models::table::TableFile;
 use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Observations, OutcomeKind, Study, Table};
 use natmix_nets::Mlp;
 use std::path::Path;
+use std::time::Duration;
 
 /// What is fitted, with all that is known about it.
 pub enum Problem {
@@ -23,6 +25,8 @@ pub enum Problem {
     Regression(Box<TableRegression>),
     /// A network.
     Network(Box<TableNetwork>),
+    /// A Stan program.
+    Stan(Box<StanProblem>),
     /// An external function, such as one in Python.
     External(ExternalFunction),
 }
@@ -65,6 +69,11 @@ pub struct ExternalFunction {
 impl Problem {
     /// Reads and checks everything that the settings name.
     pub fn load(settings: &Settings) -> Result<Self, Error> {
+        Self::load_and_tell(settings, &mut |_| {})
+    }
+
+    /// The same; `tell` hears what takes long, such as compiling a program.
+    pub fn load_and_tell(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let fit = &settings.fit;
         let Some(model) = fit.model else { return Err(Error::setting("model", "is missing")) };
         let missing = |setting| Error::setting(setting, format!("is missing: {} needs it", model.name()));
@@ -73,6 +82,10 @@ impl Problem {
             let text = std::fs::read_to_string(path).map_err(Error::io(format!("read {}", path.display())))?;
             return Self::density(&text, &format!("in {}", name_of(path)))
                 .map_err(Error::because(format!("{} is not a density", path.display())));
+        }
+        if model == ModelKind::Stan {
+            let program = fit.program.as_deref().ok_or_else(|| missing("program"))?;
+            return Ok(Self::Stan(Box::new(StanProblem::load(program, settings, tell)?)));
         }
         let Some(kind) = model.regression() else {
             return Ok(Self::network(NetworkData::load(settings)?, None));
@@ -129,6 +142,7 @@ impl Problem {
         match self {
             Self::Density(density) => Ok(&density.target),
             Self::Regression(regression) => Ok(&regression.study),
+            Self::Stan(stan) => Ok(&stan.model),
             Self::External(external) => Ok(&external.target),
             Self::Network(network) => match &network.target {
                 Some(target) => Ok(target),
@@ -151,6 +165,7 @@ impl Problem {
             Self::Density(_) => "density",
             Self::Regression(regression) => regression.study.memory.kind.name(),
             Self::Network(_) => "mlp",
+            Self::Stan(_) => "stan",
             Self::External(_) => "Python function",
         }
     }
@@ -161,6 +176,7 @@ impl Problem {
             Self::Density(density) => density.summary.clone(),
             Self::Regression(regression) => regression.summary.clone(),
             Self::Network(network) => network.data.describe(),
+            Self::Stan(stan) => stan.summary(),
             Self::External(_) => "a Python function".into(),
         }
     }
@@ -170,7 +186,24 @@ impl Problem {
         match self {
             Self::Regression(regression) => &regression.study.warnings,
             Self::Network(network) => &network.data.warnings,
+            Self::Stan(stan) => &stan.warnings,
             Self::Density(_) | Self::External(_) => &[],
+        }
+    }
+
+    /// The time that compiling the model took.
+    pub fn compiling(&self) -> Duration {
+        match self {
+            Self::Stan(stan) => stan.compiling,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// What a model in another language has said since the last call, such as why it rejects points: one line each.
+    pub fn take_messages(&self) -> Vec<String> {
+        match self {
+            Self::Stan(stan) => stan.take_messages(),
+            _ => Vec::new(),
         }
     }
 
@@ -179,7 +212,7 @@ impl Problem {
         match self {
             Self::Regression(regression) => regression.study.regression.prior().to_vec(),
             Self::Network(_) => vec!["each weight and bias ~ normal(0, 1 / prior precision of its layer)".into()],
-            Self::Density(_) | Self::External(_) => Vec::new(),
+            Self::Density(_) | Self::Stan(_) | Self::External(_) => Vec::new(),
         }
     }
 
@@ -196,6 +229,7 @@ impl Problem {
         let target = self.target()?;
         let init: (&[f64], &[f64]) = match self {
             Self::Density(density) => (&density.init.0, &density.init.1),
+            Self::Stan(stan) => stan.start(),
             _ => (&[0.0], &[1.0]),
         };
         let gradient = target.has_gradient();
@@ -211,6 +245,7 @@ impl Problem {
                 let (network, input) = (network.data.network.clone(), network.data.input.clone());
                 SavedModel::Network(NetworkMemory { network, input, points })
             }
+            Self::Stan(stan) => SavedModel::Stan(stan.memory.clone()),
             Self::External(_) => SavedModel::External(ExternalMemory::default()),
         }
     }

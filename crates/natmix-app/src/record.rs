@@ -3,6 +3,8 @@
 use crate::Error;
 use crate::folder::{OutputFolder, Scope, settle};
 use crate::saved::SavedPosterior;
+use crate::stan::StanDraws;
+use crate::stan::store::{ShapedVariables, add_variables, groups};
 use crate::zarr;
 use natmix::answer::delivered::DeliveredChains;
 use natmix::observe::TraceRow;
@@ -71,6 +73,8 @@ pub struct FitRecord {
     pub formation: Option<Formation>,
     /// The number of rows, and the log likelihood of each for the first draws, if measured.
     pub log_likelihood: Option<(usize, Vec<f64>)>,
+    /// Draws of all variables of a Stan program.
+    pub variables: Option<StanDraws>,
 }
 
 impl FitRecord {
@@ -88,7 +92,7 @@ impl FitRecord {
 
     /// Writes all but the trace. The posterior comes last: a folder that has one is complete.
     pub(crate) fn write_beside_trace(&self, dir: &Path) -> Result<(), Error> {
-        store(&self.draws, self.log_likelihood.as_ref()).write(&dir.join(files::DRAWS))?;
+        store(&self.draws, self.log_likelihood.as_ref(), self.variables.as_ref()).write(&dir.join(files::DRAWS))?;
         // The command line can only repeat fits of its own models.
         if let Some(settings) = self.posterior.settings.as_ref().filter(|settings| settings.fit.model.is_some()) {
             let text = toml::to_string_pretty(settings).map_err(std::io::Error::other);
@@ -109,7 +113,7 @@ impl FitRecord {
         settle(dir)?;
         let posterior = SavedPosterior::load(&dir.join(files::POSTERIOR))?;
         let (report, trace, draws, formation) = read_shown(dir)?;
-        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None })
+        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None, variables: None })
     }
 }
 
@@ -220,7 +224,7 @@ pub fn read_rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
 
 /// The draws as a store that ArviZ opens. Chains that have started at one point are one after the other in one chain of
 /// ArviZ: a chain of its own would be too short for ArviZ's R-hat, which then compares the starts, as ours does.
-pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr::Store {
+pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>, variables: Option<&StanDraws>) -> zarr::Store {
     let library = json!({"inference_library": "natmix", "inference_library_version": env!("CARGO_PKG_VERSION")});
     let mut store = zarr::Store::new(library.clone());
     let (n, p) = (draws.component.len(), draws.names.len());
@@ -235,12 +239,18 @@ pub fn store(draws: &Draws, log_likelihood: Option<&(usize, Vec<f64>)>) -> zarr:
     };
     group(&mut store, "posterior", (chains, each));
     let mut column = vec![0.0; n];
-    if p > MOST_ARRAYS {
+    if let Some(variables) = variables {
+        for name in groups(variables).skip(1) {
+            group(&mut store, name, (chains, each));
+        }
+        add_variables(&mut store, variables, (chains, each));
+    }
+    if p > MOST_ARRAYS && variables.is_none() {
         store.array("posterior", TOGETHER_BY, &[TOGETHER_BY], &[p], zarr::ZarrValues::Text(&draws.names));
         let dims = ["chain", "draw", TOGETHER_BY];
         store.array("posterior", TOGETHER, &dims, &[chains, each, p], zarr::ZarrValues::Float(&draws.values));
     }
-    for (j, name) in draws.names.iter().enumerate().filter(|_| p <= MOST_ARRAYS) {
+    for (j, name) in draws.names.iter().enumerate().filter(|_| p <= MOST_ARRAYS && variables.is_none()) {
         for (x, row) in column.iter_mut().zip(draws.values.chunks_exact(p)) {
             *x = row[j];
         }
@@ -287,9 +297,15 @@ const OF_CHAINS: [&str; 3] = ["lp", "energy", "energy_change"];
 pub fn read_draws(store: &Path, report: &Report) -> Result<Draws, Error> {
     let names: Vec<String> = report.parameters.iter().map(|parameter| parameter.name.clone()).collect();
     let mut folders = zarr::folders(store, "posterior")?;
+    let mut shaped = ShapedVariables::new(store);
     let mut column = |name: &String| -> Result<Vec<f64>, Error> {
         // Coordinates, too, have their names.
         let own = |folder: &String| !zarr::COORDINATES.contains(&folder.as_str());
+        if !folders.contains_key(name)
+            && let Some(values) = shaped.part(name, &folders)
+        {
+            return Ok(values);
+        }
         let known = folders.get_mut(name).and_then(|all| Some(all.remove(all.iter().position(own)?)));
         let folder = known.unwrap_or_else(|| zarr::first_file_name(name));
         Ok(zarr::read_array(store, "posterior", &folder)?.1)

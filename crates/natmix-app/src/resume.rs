@@ -103,7 +103,9 @@ fn check_data(settings: &Settings, then: Option<&str>, now: Option<&str>) -> Res
     if then == now {
         return Ok(());
     }
+    let program = settings.fit.program.as_deref().filter(|_| settings.fit.data.is_some());
     let data = data_of(settings).map_or_else(|| "the data".to_owned(), |path| path.display().to_string());
+    let data = program.map_or_else(|| data.clone(), |program| format!("{} or {data}", program.display()));
     let place = settings.out().display();
     Err(Error::Invalid(format!(
         "{data} has changed since the run in {place} was interrupted: restore it, or start afresh without resuming"
@@ -112,7 +114,7 @@ fn check_data(settings: &Settings, then: Option<&str>, now: Option<&str>) -> Res
 
 /// The file or folder of the data.
 fn data_of(settings: &Settings) -> Option<&Path> {
-    settings.fit.data.as_deref().or(settings.fit.spec.as_deref())
+    settings.fit.data.as_deref().or(settings.fit.spec.as_deref()).or(settings.fit.program.as_deref())
 }
 
 /// Identifies the data of a fit by the bytes of their file, or of all files with images to train on. `None` for what cannot be
@@ -120,6 +122,8 @@ fn data_of(settings: &Settings) -> Option<&Path> {
 pub(crate) fn fingerprint(settings: &Settings) -> Option<String> {
     let path = data_of(settings)?;
     let mut files = vec![path.to_owned()];
+    // A Stan program belongs to what is fitted like the data.
+    files.extend(settings.fit.data.as_ref().and(settings.fit.program.clone()));
     if path.is_dir() {
         files = fs::read_dir(path).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
         files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("train")));

@@ -11,6 +11,7 @@
 use crate::Error;
 use crate::networks::data::NetworkMemory;
 use crate::settings::Settings;
+use crate::stan::StanMemory;
 use natmix::answer::delivered::DeliveredDraws;
 use natmix::answer::level::Level;
 use natmix::family::Mixture;
@@ -51,6 +52,8 @@ pub enum SavedModel {
     Regression(RegressionMemory),
     /// A network: its shape, and how data become inputs.
     Network(NetworkMemory),
+    /// A Stan program: names, and how to recognise program and data.
+    Stan(StanMemory),
     /// An external function, such as one in Python.
     External(ExternalMemory),
 }
@@ -177,6 +180,7 @@ impl SavedPosterior {
             SavedModel::Regression(memory) => p == d && memory.kind.dim(memory.encoding.dim()) == d,
             SavedModel::Network(memory) => memory.network.weights() == d && (p == d || p == 0),
             SavedModel::Density(_) => true,
+            SavedModel::Stan(memory) => memory.reported == p && p <= memory.names.len(),
             SavedModel::External(memory) => !memory.variables.is_empty() || p == d || p == 0,
         }
     }
@@ -223,6 +227,9 @@ impl SavedPosterior {
                 let mut values = vec![0.0; z.len() / d * p];
                 z.chunks_exact(d).zip(values.chunks_exact_mut(p)).for_each(|(z, out)| target.to_parameters(z, out));
                 Ok(values)
+            }
+            SavedModel::Stan(_) => {
+                Err(Error::Invalid("only the Stan program itself can compute its parameters".into()))
             }
             SavedModel::External(memory) if !memory.variables.is_empty() => Err(Error::Invalid(
                 "this posterior has variables that only its Python model can compute: draw from it in Python".into(),

@@ -54,11 +54,14 @@ pub enum ModelKind {
     Mlp,
     /// An analytic target from --spec
     Density,
+    /// A Stan program or a compiled model from --model
+    Stan,
 }
 
 impl ModelKind {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Logistic, Self::Linear, Self::Poisson, Self::Softmax, Self::Mlp, Self::Density];
+    pub const ALL: [Self; 7] =
+        [Self::Logistic, Self::Linear, Self::Poisson, Self::Softmax, Self::Mlp, Self::Density, Self::Stan];
 
     /// The name on the command line and in files.
     pub fn name(self) -> &'static str {
@@ -69,6 +72,7 @@ impl ModelKind {
             ModelKind::Softmax => "softmax",
             ModelKind::Mlp => "mlp",
             ModelKind::Density => "density",
+            ModelKind::Stan => "stan",
         }
     }
 
@@ -79,7 +83,7 @@ impl ModelKind {
             ModelKind::Linear => Some(OutcomeKind::Linear),
             ModelKind::Poisson => Some(OutcomeKind::Poisson),
             ModelKind::Softmax => Some(OutcomeKind::Softmax),
-            ModelKind::Mlp | ModelKind::Density => None,
+            ModelKind::Mlp | ModelKind::Density | ModelKind::Stan => None,
         }
     }
 }
@@ -92,7 +96,7 @@ natmix::overlay! {
         // `None` where a Python function is fitted.
         #[cfg_attr(feature = "clap", arg(value_enum, help_heading = None))]
         pub model: ModelKind,
-        /// Table to fit: .csv or .csv.gz with a header; or a folder of images in MNIST's layout (mlp)
+        /// Table to fit: .csv or .csv.gz with a header; or a folder of images in MNIST's layout (mlp); or a JSON file (stan)
         #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
         pub data: PathBuf,
         /// Column to predict
@@ -104,6 +108,13 @@ natmix::overlay! {
         /// Density to fit, with MODEL = density: a JSON file
         #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
         pub spec: PathBuf,
+        /// Stan program to fit, with MODEL = stan: a .stan file, or a library compiled with BridgeStan
+        // The name `model` is that of the kind of model.
+        #[cfg_attr(feature = "clap", arg(long = "model", value_name = "FILE"))]
+        pub program: PathBuf,
+        /// Parameter values near which to start a Stan program: a JSON file
+        #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+        pub init: PathBuf,
         /// Columns that hold categories; one-hot encoded
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL,...", value_delimiter = ','))]
         pub categorical: Vec<String>,
@@ -181,9 +192,10 @@ struct Written {
 impl FitSettings {
     /// With every path changed.
     fn map_paths(self, change: impl Fn(PathBuf) -> PathBuf) -> Self {
-        let Self { data, test, spec, init_posterior, .. } = self.clone();
-        let [data, test, spec, init_posterior] = [data, test, spec, init_posterior].map(|path| path.map(&change));
-        Self { data, test, spec, init_posterior, ..self }
+        let Self { data, test, spec, program, init, init_posterior, .. } = self.clone();
+        let [data, test, spec, program, init, init_posterior] =
+            [data, test, spec, program, init, init_posterior].map(|path| path.map(&change));
+        Self { data, test, spec, program, init, init_posterior, ..self }
     }
 }
 
@@ -268,7 +280,7 @@ impl Settings {
     /// The settings of the engine for a target. Whether it has one mode follows from the model.
     pub fn config(&self, about: &About<'_>) -> Result<Config, Error> {
         // Posteriors of these regressions are log-concave: one component finds the mode.
-        let one_mode = self.fit.model.is_some_and(|model| model != ModelKind::Density);
+        let one_mode = self.fit.model.is_some_and(|model| !matches!(model, ModelKind::Density | ModelKind::Stan));
         let method = self.fit.method.map(FitMethod::of_engine).transpose()?;
         let config = self.engine.resolve(method, &About { one_mode, ..*about })?;
         check_size(&config, about.dim)?;

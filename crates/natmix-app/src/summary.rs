@@ -82,6 +82,13 @@ impl DeliveredSample {
         }
     }
 
+    /// Draws of equal weight in the space that was fitted, in the order of [`DeliveredSample::equally_weighted`].
+    pub fn equally_weighted_in_order(&self, seed: u64) -> Vec<f64> {
+        let d = self.z.len() / self.component.len().max(1);
+        let Some(chosen) = self.chosen(seed) else { return self.z.clone() };
+        chosen.iter().flat_map(|&i| self.z[i * d..(i + 1) * d].iter().copied()).collect()
+    }
+
     /// Draws of equal weight in the space that was fitted; those of chains iteration after iteration, so that the first of them
     /// are from all chains.
     pub fn equally_weighted_points(&self, seed: u64) -> Vec<f64> {
@@ -89,8 +96,7 @@ impl DeliveredSample {
         if let Some(chains) = &self.chains {
             return chains.by_iteration(&self.z, d);
         }
-        let Some(chosen) = self.chosen(seed) else { return self.z.clone() };
-        chosen.iter().flat_map(|&i| self.z[i * d..(i + 1) * d].iter().copied()).collect()
+        self.equally_weighted_in_order(seed)
     }
 }
 

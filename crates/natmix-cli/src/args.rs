@@ -34,6 +34,7 @@ pub enum Command {
         natmix fit logistic --data credit.csv --outcome bad --out fit\n  \
         natmix fit linear --data houses.csv.gz --outcome price --categorical town --test later.csv --out fit\n  \
         natmix fit density --spec target.json --components 10 --out fit\n  \
+        natmix fit stan --model eight_schools.stan --data eight_schools.json --out fit\n  \
         natmix fit --config fit/config.toml --out again      (repeats a run bit for bit)")]
     Fit(Box<FitArgs>),
     /// Predict new rows with a fitted model: one line per row on standard output
@@ -200,6 +201,17 @@ pub enum DrawLevel {
     Weighted,
 }
 
+/// How draws are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DrawFormat {
+    /// A table with a header.
+    Csv,
+    /// An array of NumPy.
+    Npy,
+    /// A file like those of CmdStan, for posteriors of Stan programs.
+    StanCsv,
+}
+
 /// `natmix sample`.
 #[derive(Debug, Args)]
 pub struct SampleArgs {
@@ -219,6 +231,9 @@ pub struct SampleArgs {
     /// Output file: .csv or .npy [default: CSV on standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Format: csv, npy, or stan-csv, which tools for CmdStan's output read [default: as --out ends]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    pub format: Option<DrawFormat>,
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -9,3 +9,4 @@ pub mod predict;
 pub mod report;
 pub mod reproduce;
 pub mod sample;
+mod stan_csv;

@@ -34,7 +34,9 @@ fn read(path: &Path) -> Result<Settings> {
 pub fn with_option_name(error: impl Into<natmix_app::Error>) -> anyhow::Error {
     match error.into() {
         natmix_app::Error::Engine(natmix::Error::Config { setting, problem }) => {
-            anyhow!("--{} {problem}", setting.replace('_', "-"))
+            // The name `model` is taken in files of settings.
+            let option = if setting == "program" { "model".to_owned() } else { setting.replace('_', "-") };
+            anyhow!("--{option} {problem}")
         }
         error => error.into(),
     }

@@ -91,6 +91,7 @@ pub(crate) fn record(
         draws: sampled,
         formation: found.formation,
         log_likelihood: None,
+        variables: None,
     })
 }
 

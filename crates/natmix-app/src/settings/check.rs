@@ -65,13 +65,15 @@ impl Settings {
         for setting in self.fit.given() {
             let (read, by) = match setting {
                 "spec" => (model == ModelKind::Density, "density"),
+                "program" | "init" => (model == ModelKind::Stan, "stan"),
+                "data" => (model != ModelKind::Density, "models with data"),
                 "exposure" => (model == ModelKind::Poisson, "poisson"),
                 "noise_sd" => (model == ModelKind::Linear, "linear"),
                 "weights" | "offset" | "prior_sd" | "intercept" | "stream" => {
                     (model.regression().is_some(), "logistic, linear, poisson and softmax")
                 }
                 _ if of_tables.contains(&setting) || of_designs.contains(&setting) => {
-                    (model != ModelKind::Density, "models with data")
+                    (!matches!(model, ModelKind::Density | ModelKind::Stan), "models with a table")
                 }
                 "trace_frames" => (model != ModelKind::Mlp, "models with few parameters"),
                 _ => (true, ""),
@@ -82,7 +84,13 @@ impl Settings {
         }
         match model {
             ModelKind::Density if self.fit.spec.is_none() => return refuse("spec", "is missing: a density needs it"),
-            ModelKind::Density => {}
+            ModelKind::Stan if self.fit.program.is_none() => {
+                return refuse("program", "is missing: stan needs a .stan program or a compiled model");
+            }
+            ModelKind::Stan if self.fit.init.is_some() && self.engine.init_mean.is_some() => {
+                return refuse("init", "must not be given together with `init_mean`: both say where to start");
+            }
+            ModelKind::Density | ModelKind::Stan => {}
             _ if self.fit.data.is_none() => return refuse("data", format!("is missing: {} needs it", model.name())),
             _ => {
                 let folder = model == ModelKind::Mlp && self.fit.data.as_deref().is_some_and(Path::is_dir);

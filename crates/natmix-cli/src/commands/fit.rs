@@ -19,7 +19,14 @@ use std::time::{Duration, Instant};
 pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let began = Instant::now();
     let settings = settings::resolve(args)?;
-    let problem = Problem::load(&settings).map_err(with_option_name)?;
+    let mut tell = |what: &str| {
+        if !args.quiet {
+            output::note(&format!("note: {what}"))
+        }
+    };
+    let problem = Problem::load_and_tell(&settings, &mut tell).map_err(with_option_name)?;
+    // Compiling is done once for many fits: it does not count.
+    let began = began + problem.compiling();
     if !args.quiet {
         problem.warnings().iter().for_each(|warning| output::note(&format!("note: {warning}")));
         let place = settings.out().display();
@@ -39,6 +46,9 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let job = FitJob { problem: &problem, settings: &settings, start: None, cancel, watch: &mut bar, began };
     let record = job.run_into_folder(args.resume);
     bar.finish();
+    if !args.quiet {
+        problem.take_messages().iter().for_each(|message| output::note(&format!("note: the model says: {message}")));
+    }
     let report = record.map_err(with_option_name)?.report;
     if args.json {
         output::print(&(write_report(&report)? + "\n"))?;
