@@ -22,8 +22,8 @@ const CHAINS: usize = 64;
 const REPEATS: usize = 2;
 /// Evaluations of a fit, of which chains may use four times as many.
 const BUDGET: u64 = 20_000;
-/// Kept iterations between two judgements, at least.
-const ROUND: usize = 25;
+/// Kept iterations between two judgements: those of a round of the chains.
+const ROUND: usize = 15;
 
 /// Independent Student distributions with 10 degrees of freedom.
 fn density(z: &[f64], grad: Option<&mut [f64]>) -> f64 {

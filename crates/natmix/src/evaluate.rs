@@ -35,6 +35,7 @@ pub use whole::WholeBatches;
 use crate::error::Error;
 use crate::target::{Curvature, CurvatureShape, Rows, Target, TargetError};
 use crate::workspace::ScratchPool;
+use chunk::Chunk;
 use std::collections::VecDeque;
 
 /// What is asked about the points of a batch.
@@ -144,6 +145,20 @@ struct ChunkReport {
     error: Option<TargetError>,
 }
 
+/// The points of a chunk before they are evaluated, with the values that the batch brought along.
+#[derive(Debug)]
+pub struct ChunkPoints<'a> {
+    /// The points, one after the other.
+    pub z: &'a mut [f64],
+    /// `log p`, as far as the batch brought it along.
+    pub log_p: &'a mut [f64],
+    /// Gradients, likewise.
+    pub grad: &'a mut [f64],
+}
+
+/// Computes the points of a chunk: of this part, and with this number within it. Chunks are independent of one another.
+pub type Prepare<'a> = dyn Fn(usize, usize, ChunkPoints<'_>) + Sync + 'a;
+
 /// Identifies a batch that was submitted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
@@ -189,6 +204,15 @@ pub trait Evaluator: Send {
 
     /// Hands over a batch. Batches may be collected in any order; each is worked on by itself.
     fn submit(&mut self, batch: Batch) -> Ticket;
+
+    /// Hands over a batch whose points are still to be computed: `prepare` does it for each chunk of each part, in the thread that
+    /// evaluates the chunk where chunks are spread over threads. So that many short steps need not wait for all threads twice.
+    fn submit_prepared(&mut self, mut batch: Batch, prepare: &Prepare<'_>) -> Ticket {
+        for (part, own) in batch.parts.iter_mut().enumerate() {
+            Chunk::all(own).for_each(0, &|number, mut chunk| prepare(part, number, chunk.points()));
+        }
+        self.submit(batch)
+    }
 
     /// Waits for a batch and hands it back with its values. Fails with the first error, in the order of the points.
     fn collect(&mut self, ticket: Ticket) -> Result<Batch, Error>;

@@ -138,9 +138,10 @@ impl Metric {
     /// Turns standard normals (one chain after another) into momenta.
     pub fn momenta(&self, normals: &mut [f64], d: usize) {
         match self {
-            Self::Diag(variances) => normals
-                .chunks_exact_mut(d)
-                .for_each(|p| p.iter_mut().zip(variances).for_each(|(p, variance)| *p /= variance.sqrt())),
+            Self::Diag(variances) => {
+                let inverse: Vec<f64> = variances.iter().map(|variance| variance.sqrt().recip()).collect();
+                normals.chunks_exact_mut(d).for_each(|p| p.iter_mut().zip(&inverse).for_each(|(p, sd)| *p *= sd));
+            }
             Self::Dense { factor, .. } => linalg::solve_lower_transpose(factor, normals, d, normals.len() / d),
         }
     }

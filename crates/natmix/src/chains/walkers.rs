@@ -3,17 +3,16 @@
 use super::Metric;
 use super::scales::Scales;
 use crate::error::Error;
-use crate::evaluate::{Batch, Evaluator, Part, Request};
+use crate::evaluate::{Batch, ChunkPoints, Evaluator, Part, Request};
 use crate::noise::{Noise, Purpose};
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
-/// Points per chunk.
+/// Chains that one thread moves and evaluates: always as many, so that their bits do not depend on the threads. Products with fewer
+/// columns are slower per column.
 const CHUNK: usize = 32;
-/// Chains that one thread moves: always as many, so that their bits do not depend on the threads. Products with fewer columns
-/// are slower per column.
-const PIECE: usize = 32;
-/// Work of a metric per chain below which it takes longer to hand pieces to other threads than to do them.
+/// Work of a metric per chain below which it takes longer to hand chunks to other threads than to do them.
 const SHARED: usize = 400;
 
 /// Error of the energy, in nats, from which on a trajectory has diverged: its steps are too long for the place where it is.
@@ -130,47 +129,39 @@ impl Walkers {
         let energy = kinetic.iter().zip(&self.log_p).map(|(kinetic, log_p)| kinetic - log_p).collect();
         let accept: Vec<f64> = (0..count).map(|_| noise.uniform()).collect();
         let mut velocities = vec![0.0; count * d];
-        let rows = |group: &Group<'_>| group.chains.start * d..group.chains.end * d;
         // Travels to the evaluator and back, so that steps allocate nothing.
         let mut batch = batch_of(&self.z, d);
         batch.parts[0].grad.copy_from_slice(&self.grad);
         let mut own = self.z.clone();
-        for step in 0..=steps {
-            let Part { z, log_p, grad, .. } = &mut batch.parts[0];
-            // A half at both ends.
-            let share = if step == 0 || step == steps { 0.5 } else { 1.0 };
-            for group in groups {
-                let (metric, rows, each) = (group.metric, rows(group), PIECE * d);
-                let pieces = momenta[rows.clone()]
-                    .par_chunks_mut(each)
-                    .zip(velocities[rows.clone()].par_chunks_mut(each))
-                    .zip(own[rows.clone()].par_chunks_mut(each))
-                    .zip(z[rows.clone()].par_chunks_mut(each))
-                    .zip(grad[rows.clone()].par_chunks_mut(each))
-                    .zip(log_p[group.chains.clone()].par_chunks_mut(PIECE));
-                let least = if metric.work(d) < SHARED { usize::MAX } else { 1 };
-                pieces.with_min_len(least).for_each(|(((((p, v), own), z), grad), log_p)| {
-                    if step == 0 {
-                        metric.momenta(p, d);
-                    } else if let Some(scales) = &self.scales {
-                        scales.pull_back(own, log_p, grad);
-                    }
-                    p.iter_mut().zip(&*grad).for_each(|(p, g)| *p += share * group.step * g);
-                    metric.velocities(v, p, d);
-                    if step < steps {
-                        own.iter_mut().zip(&*v).for_each(|(z, v)| *z += group.step * v);
-                        z.copy_from_slice(own);
-                        if let Some(scales) = &self.scales {
-                            scales.forward(z);
-                        }
-                    }
-                });
-            }
-            if step < steps {
-                let ticket = evaluator.submit(batch);
-                batch = evaluator.collect(ticket)?;
-            }
+        let leap = Leap { d, groups, scales: self.scales.as_ref() };
+        let pieces: Vec<Mutex<Piece<'_>>> = momenta
+            .chunks_mut(CHUNK * d)
+            .zip(velocities.chunks_mut(CHUNK * d))
+            .zip(own.chunks_mut(CHUNK * d))
+            .enumerate()
+            .map(|(at, ((momenta, velocities), own))| {
+                Mutex::new(Piece { first: at * CHUNK, momenta, velocities, own })
+            })
+            .collect();
+        for step in 0..steps {
+            let prepare = |_: usize, number: usize, points: ChunkPoints<'_>| {
+                let mut piece = pieces[number].lock().unwrap_or_else(PoisonError::into_inner);
+                match step {
+                    0 => leap.begin(&mut piece, points.grad),
+                    _ => leap.push(&mut piece, points.log_p, points.grad, 1.0),
+                }
+                leap.drift(&mut piece, points.z);
+            };
+            let ticket = evaluator.submit_prepared(batch, &prepare);
+            batch = evaluator.collect(ticket)?;
         }
+        let end = &mut batch.parts[0];
+        let least = if groups.iter().all(|group| group.metric.work(d) < SHARED) { usize::MAX } else { 1 };
+        let values = end.log_p.par_chunks_mut(CHUNK).zip(end.grad.par_chunks_mut(CHUNK * d));
+        pieces.into_par_iter().zip(values).with_min_len(least).for_each(|(piece, (log_p, grad))| {
+            let mut piece = piece.into_inner().unwrap_or_else(PoisonError::into_inner);
+            leap.push(&mut piece, log_p, grad, 0.5);
+        });
         let Part { log_p, grad, .. } = &batch.parts[0];
         let (mut acceptance, mut gain) = (vec![0.0; count], vec![0.0; count]);
         for i in 0..count {
@@ -187,6 +178,69 @@ impl Walkers {
             }
         }
         Ok(Moves { acceptance, energy, gain })
+    }
+}
+
+/// What moves chains along their trajectories.
+struct Leap<'a> {
+    d: usize,
+    groups: &'a [Group<'a>],
+    scales: Option<&'a Scales>,
+}
+
+/// The chains of a chunk on their way: where they are in the coordinates in which they move, with momenta and velocities.
+struct Piece<'a> {
+    first: usize,
+    momenta: &'a mut [f64],
+    velocities: &'a mut [f64],
+    own: &'a mut [f64],
+}
+
+impl Leap<'_> {
+    /// The groups that have chains in a piece, with the places of these in it.
+    fn groups_of(&self, piece: &Piece<'_>) -> impl Iterator<Item = (&Group<'_>, Range<usize>)> + use<'_> {
+        let (first, d) = (piece.first, self.d);
+        let end = first + piece.own.len() / d;
+        self.groups.iter().filter_map(move |group| {
+            let chains = group.chains.start.max(first)..group.chains.end.min(end);
+            (!chains.is_empty()).then(|| (group, (chains.start - first) * d..(chains.end - first) * d))
+        })
+    }
+
+    /// The first half of a step, from standard normals as momenta and gradients in the coordinates of the chains.
+    fn begin(&self, piece: &mut Piece<'_>, grad: &[f64]) {
+        for (group, rows) in self.groups_of(piece) {
+            group.metric.momenta(&mut piece.momenta[rows], self.d);
+        }
+        self.kick(piece, grad, 0.5);
+    }
+
+    /// Changes the momenta by a share of a step, from values of the target.
+    fn push(&self, piece: &mut Piece<'_>, log_p: &mut [f64], grad: &mut [f64], share: f64) {
+        if let Some(scales) = self.scales {
+            scales.pull_back(piece.own, log_p, grad);
+        }
+        self.kick(piece, grad, share);
+    }
+
+    fn kick(&self, piece: &mut Piece<'_>, grad: &[f64], share: f64) {
+        for (group, rows) in self.groups_of(piece) {
+            let (p, v) = (&mut piece.momenta[rows.clone()], &mut piece.velocities[rows.clone()]);
+            p.iter_mut().zip(&grad[rows]).for_each(|(p, g)| *p += share * group.step * g);
+            group.metric.velocities(v, p, self.d);
+        }
+    }
+
+    /// Moves the chains by a step; `z` are the points of the target.
+    fn drift(&self, piece: &mut Piece<'_>, z: &mut [f64]) {
+        for (group, rows) in self.groups_of(piece) {
+            let (own, v) = (&mut piece.own[rows.clone()], &piece.velocities[rows]);
+            own.iter_mut().zip(v).for_each(|(z, v)| *z += group.step * v);
+        }
+        z.copy_from_slice(piece.own);
+        if let Some(scales) = self.scales {
+            scales.forward(z);
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! One chunk of points: the call of the target, and what follows when points fail.
 
-use super::{ChunkReport, Part, Request};
+use super::{ChunkPoints, ChunkReport, Part, Request};
 use crate::target::{CurvatureSums, EvalOut, Points, Target, TargetError};
 use crate::workspace::Scratch;
 
 /// The points of one or more whole chunks, and where their values go.
 pub(super) struct Chunk<'a> {
-    pub z: &'a [f64],
+    pub z: &'a mut [f64],
     pub weights: &'a [f64],
     pub log_p: &'a mut [f64],
     pub grad: &'a mut [f64],
@@ -19,7 +19,7 @@ impl<'a> Chunk<'a> {
     /// All chunks of a part.
     pub fn all(part: &'a mut Part) -> Self {
         Self {
-            z: &part.z,
+            z: &mut part.z,
             weights: &part.weights,
             log_p: &mut part.log_p,
             grad: &mut part.grad,
@@ -29,16 +29,21 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Works on each chunk by itself, in parallel.
-    pub fn for_each(self, work: &(impl Fn(Chunk<'_>) + Sync)) {
+    /// Works on each chunk by itself, in parallel; the chunks are numbered from `first` on.
+    pub fn for_each(self, first: usize, work: &(impl Fn(usize, Chunk<'_>) + Sync)) {
         match self.reports.len() {
             0 => {}
-            1 => work(self),
+            1 => work(first, self),
             several => {
-                let (first, second) = self.split(several / 2);
-                rayon::join(|| first.for_each(work), || second.for_each(work));
+                let (these, others) = self.split(several / 2);
+                rayon::join(|| these.for_each(first, work), || others.for_each(first + several / 2, work));
             }
         }
+    }
+
+    /// What may be changed before the chunk is evaluated.
+    pub fn points(&mut self) -> ChunkPoints<'_> {
+        ChunkPoints { z: self.z, log_p: self.log_p, grad: self.grad }
     }
 
     /// Works on each chunk by itself, in order.
@@ -59,7 +64,7 @@ impl<'a> Chunk<'a> {
         let of_points = |len: usize| len / self.log_p.len() * points;
         let of_chunks = self.curv.len() / self.reports.len() * chunks;
         let (z, weights, grad) = (of_points(self.z.len()), of_points(self.weights.len()), of_points(self.grad.len()));
-        let (z, weights) = (self.z.split_at(z), self.weights.split_at(weights));
+        let (z, weights) = (self.z.split_at_mut(z), self.weights.split_at(weights));
         let (log_p, grad) = (self.log_p.split_at_mut(points), self.grad.split_at_mut(grad));
         let (curv, reports) = (self.curv.split_at_mut(of_chunks), self.reports.split_at_mut(chunks));
         let size = self.size;
@@ -150,13 +155,13 @@ impl Question<'_> {
         if good.is_empty() {
             return Ok(());
         }
-        let z: Vec<f64> = good.iter().flat_map(|&i| &chunk.z[i * dim..(i + 1) * dim]).copied().collect();
+        let mut z: Vec<f64> = good.iter().flat_map(|&i| &chunk.z[i * dim..(i + 1) * dim]).copied().collect();
         let weights: Vec<f64> =
             chunk.weights.chunks_exact(n).flat_map(|weights| good.iter().map(|&i| weights[i])).collect();
         let (mut log_p, mut grad) = (vec![0.0; good.len()], vec![0.0; chunk.grad.len() / n * good.len()]);
         let mut report = ChunkReport::default();
         let mut smaller = Chunk {
-            z: &z,
+            z: &mut z,
             weights: &weights,
             log_p: &mut log_p,
             grad: &mut grad,
@@ -184,7 +189,8 @@ impl Question<'_> {
         let mut curv = vec![0.0; chunk.curv.len() / self.request.sums_per_chunk.max(1)];
         let (mut log_p, mut grad) = ([0.0], vec![0.0; if self.request.gradient { dim } else { 0 }]);
         let mut good = Vec::with_capacity(n);
-        for (i, z) in chunk.z.chunks_exact(dim).enumerate() {
+        for i in 0..n {
+            let z = &chunk.z[i * dim..(i + 1) * dim];
             let answer = Answer { weights: &[1.0], log_p: &mut log_p, grad: &mut grad, curv: &mut curv };
             self.ask(z, dim, answer, scratch)?;
             chunk.report().evals += 1;
@@ -203,14 +209,24 @@ impl Chunk<'_> {
     }
 
     fn is_finite(&self) -> bool {
-        let mut all = self.log_p.iter().chain(&*self.grad).chain(&*self.curv);
-        all.all(|x| x.is_finite())
+        are_finite(self.log_p) && are_finite(self.grad) && are_finite(self.curv)
     }
 
     /// The report of a single chunk.
     fn report(&mut self) -> &mut ChunkReport {
         &mut self.reports[0]
     }
+}
+
+/// Whether all numbers are finite. Without a branch for each, since every value of every chunk comes by here: zero times a number that
+/// is not finite is not a number, and stays so in any sum.
+fn are_finite(values: &[f64]) -> bool {
+    let (lanes, rest) = values.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for lane in lanes {
+        sums.iter_mut().zip(lane).for_each(|(sum, x)| *sum += 0.0 * x);
+    }
+    sums.iter().chain(rest).all(|x| x.is_finite())
 }
 
 /// Where the target leaves its results.

@@ -150,3 +150,23 @@ fn the_first_error_in_the_order_of_the_points_is_reported() {
     let ticket = evaluator.submit(batch(&[&[0.0, 0.0, 1.0], &[2.0]], &values));
     assert_eq!(evaluator.collect(ticket).unwrap_err().to_string(), "the target failed: no value at 1");
 }
+
+#[test]
+fn points_may_be_computed_by_whoever_evaluates_their_chunk() {
+    let parts: &[&[f64]] = &[&[1.0, 0.5, -1.0], &[], &[2.0, 0.25, -3.0, 0.0]];
+    let request = request(false);
+    for whole in [false, true] {
+        let (target, scratch) = (Parabola { whole }, ScratchPool::new(1));
+        let mut evaluator = of_target(&target, &scratch, Limits::default());
+        // Half of each point, plus where its chunk is.
+        let prepare = |part: usize, number: usize, points: ChunkPoints<'_>| {
+            assert_eq!(points.z.len(), points.grad.len());
+            points.z.iter_mut().for_each(|z| *z = 0.5 * *z + (part * 10 + number) as f64 / 100.0);
+        };
+        let ticket = evaluator.submit_prepared(batch(parts, &request), &prepare);
+        let found = evaluator.collect(ticket).unwrap();
+        assert_eq!(found.parts[0].z, [0.5, 0.25, -0.49]);
+        assert_eq!(found.parts[2].grad, [-1.2, -0.325, 1.5 - 0.21, -0.21]);
+        assert_eq!(evaluator.spent(), Spent { evals: 7, dropped: 0 });
+    }
+}

@@ -1,7 +1,7 @@
 //! Chunks of points spread over the threads of the current pool: for targets that several threads can evaluate at once.
 
 use super::chunk::{Chunk, Question};
-use super::{Batch, Evaluator, Ledger, Limits, Spent, Ticket, answer_from_ledger};
+use super::{Batch, Evaluator, Ledger, Limits, Prepare, Spent, Ticket, answer_from_ledger};
 use crate::error::Error;
 use crate::target::Target;
 use crate::workspace::ScratchPool;
@@ -44,12 +44,19 @@ impl<'a> Threads<'a> {
 impl Evaluator for Threads<'_> {
     answer_from_ledger!();
 
-    fn submit(&mut self, mut batch: Batch) -> Ticket {
+    fn submit(&mut self, batch: Batch) -> Ticket {
+        self.submit_prepared(batch, &|_, _, _| {})
+    }
+
+    fn submit_prepared(&mut self, mut batch: Batch, prepare: &Prepare<'_>) -> Ticket {
         let request = &batch.request;
         let question = Question { target: self.target, request, repeat: request.repeat_without_failed };
         let scratch = self.scratch;
-        batch.parts.par_iter_mut().for_each(|part| {
-            Chunk::all(part).for_each(&|chunk| scratch.with(|scratch| question.evaluate(chunk, scratch)));
+        batch.parts.par_iter_mut().enumerate().for_each(|(part, own)| {
+            Chunk::all(own).for_each(0, &|number, mut chunk| {
+                prepare(part, number, chunk.points());
+                scratch.with(|scratch| question.evaluate(chunk, scratch));
+            });
         });
         self.ledger.enter(batch)
     }

@@ -193,11 +193,11 @@ impl FinishedRun<'_> {
         let tails = tails::examine(evaluator, mixture, facts, config.seed, time)?;
         let faults = tails.as_ref().map_or_else(Vec::new, |tails| tails.reasons(&coordinate_names(target)));
         let (always, level) = (config.finish == Finish::Always, unjudged.diagnostics.level);
-        // Mass was found beside the mixture, and chains within its modes would not get there.
-        let hidden = modes.is_some() && unjudged.diagnostics.missed_mass.is_some() && !level.holds();
+        // Mass was found beside the mixture: chains within its modes would not get there, but chains of the whole may.
+        let hidden = unjudged.diagnostics.missed_mass.is_some() && !level.holds();
         let modes = modes.filter(|modes| !hidden && modes.can_be_weighed());
         let affordable = modes.is_none() || time.allows(WITHIN_MODES);
-        let needed = always || !level.holds() && faults.is_empty() && !hidden && affordable;
+        let needed = always || !level.holds() && faults.is_empty() && affordable;
         let before_chains = evaluator.spent().evals;
         let mut chains = match watch.filter(|_| needed && possible) {
             Some(watch) => {
