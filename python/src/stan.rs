@@ -42,7 +42,7 @@ impl StanTexts {
         };
         let data_name = match &data_file {
             Some(file) => Some(file.display().to_string()),
-            None => (!data.is_empty()).then(|| "the data".to_owned()),
+            None => (!data.is_empty()).then(|| "`data`".to_owned()),
         };
         let input = StanInput { source, data: &data, data_name: data_name.as_deref(), init: init.as_deref(), seed };
         let cancel = Cancel::default();

@@ -188,7 +188,7 @@ def test_bad_data_and_libraries_are_refused(folder):
     library(folder, "old.so", "other_version")
     (folder / "text.so").write_text("text")
     cases = [
-        (("mock.so", {"m": 1}), ValueError, "the data has no entry `n`, which mock.so needs"),
+        (("mock.so", {"m": 1}), ValueError, "`data` has no entry `n`, which mock.so needs"),
         (("mock.so", {"n": [1, 2]}), ValueError, r"`n` has dimensions \(2\), but mock.so declares \(\)"),
         (("mock.so",), ValueError, "mock.so needs data"),
         (("mock.so", "missing.json"), OSError, "missing.json"),
@@ -316,6 +316,17 @@ def test_what_stanc_says_stays_as_it_is(only, tmp_path):
     assert str(caught.value) == f"model.stan is not a valid Stan program.\n{said}"
 
 
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_returns_what_was_reached(target):
+    timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.warns(natmix.NatmixWarning, match="interrupted after"):
+        post = natmix.fit(target, components=1, tolerance=1e-300, goal="elbo", max_evals=10**9, max_seconds=60, finish="never")
+    assert post.stop_reason == "cancelled" and post.seconds < 30
+    assert post.sample_variables(10)["t"].shape == (10, 2)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_compilers(only, tmp_path):
     only.setenv("PATH", os.defpath)
     only.setenv("CMDSTAN", str(fake_tools(tmp_path / "tools", "sleep 60 & wait")))

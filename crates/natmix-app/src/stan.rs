@@ -216,6 +216,9 @@ fn about_data(file: Option<&str>, program: &str, data: &str, problem: &str) -> S
     };
     match (field("variable name="), field("dims declared="), field("dims found=")) {
         (Some(name), ..) if !given(&name) => format!("{file} has no entry `{name}`, which {program} needs: {problem}"),
+        (Some(name), ..) if problem.contains("int variable contained non-int") => {
+            format!("{file}: `{name}` is not whole, or larger than Stan's int, but {program} declares int: {problem}")
+        }
         (Some(name), Some(declared), Some(found)) => {
             format!("{file}: `{name}` has dimensions {found}, but {program} declares {declared}: {problem}")
         }
@@ -267,5 +270,49 @@ impl StanDraws {
     pub fn of_values(memory: &StanMemory, values: Vec<f64>, all: bool) -> Self {
         let count = if all { memory.names.len() } else { memory.before_generated };
         Self { names: memory.names[..count].to_vec(), values, before_generated: memory.before_generated }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_with_data_are_one_sentence() {
+        let missing = "variable does not exist; processing stage=data initialization; variable name=J; base type=int";
+        let whole = "int variable contained non-int values; processing stage=data initialization; variable name=J; base type=int";
+        let dims = "mismatch in dimension; variable name=y; position=0; dims declared=(8); dims found=(1) (in 'a.stan', line 3)";
+        let cases = [
+            (
+                Some("d.json"),
+                r#"{"y": [1]}"#,
+                missing,
+                "d.json has no entry `J`, which a.stan needs: variable does not",
+            ),
+            (Some("d.json"), r#"{"y": NaN}"#, missing, "d.json has no entry `J`, which a.stan needs"),
+            (
+                Some("d.json"),
+                r#"{"J": 8.5}"#,
+                whole,
+                "d.json: `J` is not whole, or larger than Stan's int, but a.stan declares",
+            ),
+            (Some("d.json"), r#"{"y": [1]}"#, dims, "d.json: `y` has dimensions (1), but a.stan declares (8)"),
+            (Some("d.json"), "{", "Error in JSON", "d.json does not fit a.stan: Error in JSON"),
+            (None, "", missing, "a.stan needs data, give them with --data: variable"),
+        ];
+        for (file, data, problem, start) in cases {
+            let sentence = about_data(file, "a.stan", data, problem);
+            assert!(sentence.starts_with(start) && sentence.ends_with(problem), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn groups_follow_from_names() {
+        let names = ["mu_rep", "log_lik.1", "log_lik.2", "y_rep", "z_pred", "log_likelihood", "best"].map(String::from);
+        let found: Vec<&str> = grouped(&names, 1).map(|one| one.group).collect();
+        let predictive = "posterior_predictive";
+        assert_eq!(found, ["posterior", "log_likelihood", predictive, predictive, "log_likelihood", "posterior"]);
+        // A parameter of that name is a parameter.
+        assert!(grouped(&names, 7).all(|one| one.group == "posterior"));
     }
 }

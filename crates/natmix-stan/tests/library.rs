@@ -84,6 +84,21 @@ fn generated_quantities_follow_from_the_seed_alone() {
 }
 
 #[test]
+fn a_model_can_be_stopped() {
+    let model = StanModel::new(load("stop", &[]), r#"{"n": 1}"#, 1).unwrap();
+    let (z, seed) = (vec![0.0; 2 * 10], 1);
+    model.stop_flag().store(true, std::sync::atomic::Ordering::Relaxed);
+    let errors = [
+        model.draws(&z, seed).unwrap_err().to_string(),
+        model.parameters_at(&z).unwrap_err().to_string(),
+        log_p_at(&model, &z[..2]).unwrap_err().to_string(),
+    ];
+    assert!(errors.iter().all(|error| error.contains("it was stopped")), "{errors:?}");
+    model.stop_flag().store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(model.parameters_at(&z).unwrap().len(), 10 * 4);
+}
+
+#[test]
 fn many_threads_evaluate_at_once() {
     for flags in [&[][..], &["one_thread"]] {
         let model = StanModel::new(load("threads", flags), r#"{"n": 1}"#, 1).unwrap();
