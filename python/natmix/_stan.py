@@ -39,7 +39,8 @@ def from_stan(
     Parameters
     ----------
     code_or_path : str or path
-        A ``.stan`` file; or the text of a program, which has a line break or a brace; or a library that BridgeStan has compiled.
+        A ``.stan`` file; or the text of a program, which has a line break or a brace, and includes no files; or a library that
+        BridgeStan has compiled.
     data : dict, str or path, optional
         A value for each variable of the block ``data``: numbers, lists, arrays, data frames; whole numbers for ``int``. Or a JSON
         file, or the text of one.
@@ -71,6 +72,8 @@ def from_stan(
     >>> post.parameter_names, bool((post.sample(100) > 0).all())
     (['scale'], True)
     """
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be a whole number, zero or more, not {seed!r}")
     file, code = _program(code_or_path)
     text, data_file = _text(data, "data")
     place = None

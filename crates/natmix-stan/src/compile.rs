@@ -11,6 +11,7 @@ use natmix::observe::Cancel;
 use natmix::save::checksum::Checksum;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -104,15 +105,11 @@ impl<'a> Compiling<'a> {
 
     /// The library of the program `text`, and the remarks of stanc.
     fn code(&mut self, text: &str, folder: &Path) -> Result<(PathBuf, String), Error> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let place = std::env::temp_dir().join(format!("natmix-stan-{}-{number}", std::process::id()));
-        let file = place.join(CODE_NAME);
         // stanc reads files only.
-        let written = fs::create_dir(&place).and_then(|()| fs::write(&file, text));
-        let compiled = written
-            .map_err(|source| Error::Write { file: file.clone(), source })
-            .and_then(|()| self.program(&file, Path::new(CODE_NAME), folder));
+        let place = new_folder()?;
+        let file = place.join(CODE_NAME);
+        let written = fs::write(&file, text).map_err(|source| Error::Write { file: file.clone(), source });
+        let compiled = written.and_then(|()| self.program(&file, Path::new(CODE_NAME), folder));
         // What cannot be removed is small, and in a folder that systems clean.
         let _ = fs::remove_dir_all(&place);
         compiled
@@ -138,6 +135,21 @@ impl<'a> Compiling<'a> {
             build.program(&code, &headers, library)
         })?;
         Ok((library, remarks))
+    }
+}
+
+/// A new folder for temporary files.
+fn new_folder() -> Result<PathBuf, Error> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let place = std::env::temp_dir().join(format!("natmix-stan-{}-{number}", std::process::id()));
+        match fs::create_dir(&place) {
+            Ok(()) => return Ok(place),
+            // Of an earlier process that had the same number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(Error::Write { file: place, source }),
+        }
     }
 }
 
