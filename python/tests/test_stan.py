@@ -323,7 +323,7 @@ def test_ctrl_c_returns_what_was_reached(target):
     timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.warns(natmix.NatmixWarning, match="interrupted after"):
-        post = natmix.fit(target, components=1, tolerance=1e-300, goal="elbo", max_evals=10**9, max_seconds=60, finish="never")
+        post = natmix.fit(target, components=20, tolerance=1e-300, goal="elbo", max_evals=10**9, max_seconds=60, finish="never")
     assert post.stop_reason == "cancelled" and post.seconds < 30
     assert post.sample_variables(10)["t"].shape == (10, 2)
 
