@@ -16,6 +16,7 @@ from . import models
 from ._fit import finish, fit
 from ._natmix import __version__
 from ._posterior import NatmixWarning, Posterior, load
+from ._stan import from_stan
 from ._summary import Summary
 from ._target import Target, Variable, from_callable
 
@@ -37,6 +38,7 @@ __all__ = [
     "from_jax",
     "from_numpyro",
     "from_pymc",
+    "from_stan",
     "load",
     "models",
 ]

@@ -22,32 +22,38 @@ def to_arviz(post: Posterior, n: int | None, seed: int | None, log_likelihood: b
     z = post._record.sample(n, seed) if chains is None else chains["z"]
     # The draws kept with the posterior are the same: the target is not needed.
     same = kept.shape == (n, len(post.parameter_names)) and (chains is not None or seed == post.seed and post.level != "chains")
-    flat = kept if same else post._own_scale(z)
+    grouped: dict[str, dict[str, np.ndarray]] = {"posterior": {}}
+    if post._record.kind == "stan":
+        stored = post._record.variable_draws if same else None
+        for name, group, x in post._stan_variables(z, seed) if stored is None else stored:
+            grouped.setdefault(group, {})[name] = x
+    else:
+        grouped["posterior"] = post._by_variable(kept if same else post._own_scale(z))
     # The chains from one start follow one another: by themselves they would be too short for ArviZ's R-hat.
     starts = 1 if chains is None else chains["count"] // chains["per_start"]
 
     def fold(x: np.ndarray) -> np.ndarray:
         return x.reshape(starts, len(x) // starts, *x.shape[1:])
 
-    names = array_names(post._by_variable(flat))
-    values = {names[name]: fold(x) for name, x in post._by_variable(flat).items()}
+    names = array_names(name for group in grouped.values() for name in group)
+    groups = {group: {names[name]: fold(x) for name, x in values.items()} for group, values in grouped.items()}
     stats = {"log_q": fold(post.log_density(z)), "component": fold(np.array(post._mixture.components_of(z)))}
     if chains is not None:
         walker, at = np.divmod(np.arange(n), n // chains["count"])
         about = {"walker": walker, "iteration": at * chains["every"]}
         stats |= {name: fold(x) for name, x in about.items()}
         stats |= {name: fold(chains[name]) for name in ("lp", "energy", "energy_change", "diverging")}
-    likelihood: dict[str, np.ndarray] = {}
+    likelihood = groups.pop("log_likelihood", {})
     target = post._target
     if target is not None:
         stats["log_p"] = fold(target.native.values(z) if chains is None else chains["lp"])
-        if log_likelihood:
+        if log_likelihood and not likelihood:
             found = target.log_likelihood(z) if target.log_likelihood else row_log_likelihood_of(post, z)
             likelihood = {name: fold(x) for name, x in (found or {}).items()}
     known = (*post.variables, *(target.observed if target is not None else ()))
     dims = {names.get(v.name, v.name): list(v.dims) for v in known if v.dims}
-    groups = {"posterior": values, "sample_stats": stats}
-    if likelihood:
+    groups["sample_stats"] = stats
+    if likelihood and log_likelihood:
         groups["log_likelihood"] = likelihood
     attrs = {"inference_library": "natmix"}
     try:

@@ -12,7 +12,7 @@ from . import _natmix
 from ._posterior import NatmixWarning, Posterior
 from ._progress import Progress
 from ._settings import Settings
-from ._target import Init, Target, from_callable, pair
+from ._target import Init, Target, from_callable, pair, say
 
 
 def fit(
@@ -134,9 +134,7 @@ def fit(
     if place is not None:
         given |= _start(place, target.dim)
     begin = None if start is None else start._record.mixture
-    with Progress.wanted(progress, given.get("max_evals")) as show:
-        run = _natmix.fit(target.native, given, begin, show)
-    return _judged(Posterior._of(run, target))
+    return _judged(_run(target, given, begin, progress))
 
 
 def finish(
@@ -183,9 +181,18 @@ def finish(
     given: dict[str, Any] = {"seed": post.seed if seed is None else seed, "threads": threads, "check": False}
     if target.init is not None:
         given |= _start(target.init, target.dim)
-    with Progress.wanted(progress, None) as show:
-        run = _natmix.fit(target.native, given, post._record.mixture, show, post.evals)
-    return _judged(Posterior._of(run, target))
+    return _judged(_run(target, given, post._record.mixture, progress, post.evals))
+
+
+def _run(
+    target: Target, given: dict[str, Any], begin: _natmix.Mixture | None, progress: bool | None, finish: int | None = None
+) -> Posterior:
+    try:
+        with Progress.wanted(progress, given.get("max_evals")) as show:
+            run = _natmix.fit(target.native, given, begin, show, finish)
+        return Posterior._of(run, target)
+    finally:
+        say(target.native)
 
 
 def _judged(post: Posterior) -> Posterior:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import os
+import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from . import _natmix
 from ._summary import Summary
 from ._table import Table
-from ._target import Target, Variable
+from ._target import Target, Variable, say
 
 Level = Literal["answer", "mixture", "weighted"]
 
@@ -220,7 +221,13 @@ class Posterior:
     def sample_variables(
         self, n: int = 1000, *, seed: int = 1, level: Level = "answer", resample: bool = False, threads: int = 0
     ) -> dict[str, np.ndarray]:
-        """Draws by variable, each ``(n, *shape)``; arguments as for :meth:`sample`."""
+        """Draws by variable, each ``(n, *shape)``; arguments as for :meth:`sample`.
+
+        Those of a Stan program include its generated quantities, whose random numbers follow from ``seed``.
+        """
+        if self._record.kind == "stan":
+            z = self._points(n, seed, "weighted" if resample else level, threads)
+            return {name: values for name, _, values in self._stan_variables(z, seed, threads)}
         return self._by_variable(self.sample(n, seed=seed, level=level, resample=resample, threads=threads))
 
     def _points(self, n: int, seed: int, level: Level, threads: int) -> np.ndarray:
@@ -234,7 +241,17 @@ class Posterior:
             return self._mixture.resample(self._needed("weighted draws").native, n, seed, threads)
         return self._record.sample(n, seed)
 
+    def _stan_variables(self, z: np.ndarray, seed: int, threads: int = 0) -> list[tuple[str, str, np.ndarray]]:
+        """Name, group and draws of each variable of a Stan program."""
+        native = self._needed("draws of a Stan program's variables").native
+        try:
+            return native.variables_at(z, seed, threads)
+        finally:
+            say(native)
+
     def _own_scale(self, z: np.ndarray) -> np.ndarray:
+        if self._record.kind == "stan":
+            return self._needed("draws in the model's own variables").native.to_parameters(z)
         if self._record.variables:
             return self._needed("draws in the model's own variables").flat(z)
         return self._record.to_own_scale(z)
@@ -258,6 +275,17 @@ class Posterior:
         """The same posterior with its target, for one that was loaded or unpickled without it."""
         if target.dim != self.dim:
             raise ValueError(f"the target has dimension {target.dim}, the posterior {self.dim}")
+        if self._record.kind == "stan":
+            same = self._record.is_of(target.native)
+            if same is None:
+                raise ValueError("the target is not the Stan program of this posterior: its variables are others")
+            if not same:
+                warnings.warn(
+                    "program or data of this target are not those of the fit, or are written differently: draws of generated "
+                    "quantities and weighted draws are wrong unless they mean the same",
+                    NatmixWarning,
+                    3,
+                )
         return Posterior(self._record, target)
 
     # Reports
@@ -359,7 +387,9 @@ class Posterior:
         """Draws for ArviZ: a DataTree, or InferenceData where only an older ArviZ is installed.
 
         Groups: ``posterior``; ``sample_stats`` with ``log_q``, the ``component`` of each draw and, if the target is available,
-        ``log_p``; ``log_likelihood`` if the model has data.
+        ``log_p``; ``log_likelihood`` if the model has data. Of a Stan program, generated quantities named ``log_lik`` or
+        ``log_likelihood`` are in ``log_likelihood``, those whose names end with ``_rep``, ``_pred`` or ``_tilde`` in
+        ``posterior_predictive``, and all other variables in ``posterior``.
 
         Draws of chains come as several chains, unless ``n`` or ``seed`` is given: one for each start, in which the chains from
         there follow one another, so that ArviZ's R-hat and effective draws compare the starts. ``sample_stats`` then also has
@@ -373,7 +403,8 @@ class Posterior:
         """Write the files that the command line writes: posterior, report, trace, draws, settings and the page.
 
         The folder of a built-in model works on the command line: ``natmix report``, ``natmix predict`` and ``natmix sample``
-        read it, and ``natmix fit --config dir/config.toml --data table.csv`` repeats the fit.
+        read it, and ``natmix fit --config dir/config.toml --data table.csv`` repeats the fit. So does that of a Stan program, if
+        program and data were given as files.
         """
         self._record.save(os.fspath(dir), self._native())
 
@@ -384,8 +415,8 @@ class Posterior:
 def load(dir: str | os.PathLike[str], target: Target | None = None) -> Posterior:
     """Read what :meth:`Posterior.save` or the command line wrote to a folder. Nothing in it is ever executed.
 
-    ``target`` is needed where the model must be evaluated again: for resampling, and for draws in the variables of PyMC and
-    NumPyro models.
+    ``target`` is needed where the model must be evaluated again: for resampling, and for draws in the variables of PyMC,
+    NumPyro and Stan models. The draws that the fit delivered are in the folder: summaries and ``to_arviz`` need no target.
     """
     post = Posterior(_natmix.Record.load(os.fspath(dir)))
     return post if target is None else post.with_target(target)

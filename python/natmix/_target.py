@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,9 +49,9 @@ class Variable:
 class Target:
     """A log density over R^d for :func:`natmix.fit`.
 
-    Made by :func:`natmix.from_callable`, :func:`natmix.from_jax`, :func:`natmix.from_numpyro`, :func:`natmix.from_pymc`
-    and the classes in :mod:`natmix.models`. The posterior is fitted in R^d; ``constrain`` takes its draws to the model's own
-    variables.
+    Made by :func:`natmix.from_callable`, :func:`natmix.from_jax`, :func:`natmix.from_numpyro`, :func:`natmix.from_pymc`,
+    :func:`natmix.from_stan` and the classes in :mod:`natmix.models`. The posterior is fitted in R^d; ``constrain`` takes its
+    draws to the model's own variables.
     """
 
     native: _natmix.Target
@@ -61,7 +62,8 @@ class Target:
     variables: tuple[Variable, ...] = ()
     #: Labels along the dimensions of the variables.
     coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    #: Maps points ``(n, d)`` to the variables, each ``(n, *shape)``; None if the coordinates are the variables.
+    #: Maps points ``(n, d)`` to the variables, each ``(n, *shape)``; None if the coordinates are the variables, and where Rust
+    #: computes these.
     constrain: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
     #: Observed variables, with the dimensions of their log likelihoods.
     observed: tuple[Variable, ...] = ()
@@ -212,3 +214,9 @@ def _probe(dim: int, init: Init | None) -> np.ndarray:
         if np.shape(value) not in ((), (1,), (dim,)):
             raise ValueError(f"init {what} has shape {np.shape(value)}, expected a number or ({dim},)")
     return np.broadcast_to(np.asarray(mean, dtype=float), (dim,)) + np.array([[0.0], [0.1]]) * np.asarray(sd, dtype=float)
+
+
+def say(native: _natmix.Target) -> None:
+    """Shows what a Stan program has printed or complained about, each kind of message once."""
+    for message in native.take_messages():
+        print(f"natmix: the model says: {message}", file=sys.stderr, flush=True)

@@ -7,6 +7,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Time between two checks for signals.
+pub const TICK: Duration = Duration::from_millis(50);
 
 /// Numbers of the given shape; anything but a C-ordered array of doubles is converted.
 pub fn numbers<'py>(value: &Bound<'py, PyAny>, what: &str, shape: &[usize]) -> PyResult<PyReadonlyArrayDyn<'py, f64>> {
@@ -98,4 +103,35 @@ pub fn in_pool<T: Send, E: Into<natmix_app::Error> + Send>(
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> PyResult<T> {
     py.detach(|| with_threads(threads, work)).map_err(raise)?.map_err(raise)
+}
+
+/// Runs work in a thread of its own and without the interpreter, while the caller's thread looks for Ctrl-C: that calls `stop`,
+/// and is raised when the work has ended.
+pub fn while_interruptible<T: Send>(
+    py: Python<'_>,
+    stop: impl Fn() + Send + Sync,
+    work: impl FnOnce() -> T + Send,
+) -> PyResult<T> {
+    let (done, raised) = py.detach(|| {
+        std::thread::scope(|scope| {
+            let (end, ended) = channel::<()>();
+            let worker = scope.spawn(move || {
+                let done = work();
+                drop(end);
+                done
+            });
+            let mut raised = None;
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
+                if let Err(error) = Python::attach(|py| py.check_signals()) {
+                    stop();
+                    raised = Some(error);
+                }
+            }
+            (worker.join(), raised)
+        })
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => done.map_err(|_| PyValueError::new_err("the engine panicked: please report this")),
+    }
 }

@@ -10,6 +10,8 @@ pub fn raise(error: impl Into<natmix_app::Error>) -> PyErr {
     match error.into() {
         natmix_app::Error::Engine(error) => of_engine(error),
         error @ natmix_app::Error::Io { .. } => PyOSError::new_err(whole(&error)),
+        natmix_app::Error::Stan(error) => of_stan(error),
+        error @ natmix_app::Error::Nowhere(_) => PyRuntimeError::new_err(without_options(&whole(&error))),
         error => PyValueError::new_err(without_options(&whole(&error))),
     }
 }
@@ -19,6 +21,23 @@ fn whole(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", whole(source)),
         None => error.to_string(),
+    }
+}
+
+/// What Stan and compilers say is passed on as it is.
+fn of_stan(error: natmix_stan::Error) -> PyErr {
+    use natmix_stan::Error as E;
+    match error {
+        E::Read { .. } | E::Write { .. } | E::Run { .. } | E::Cache { .. } | E::Load { .. } => {
+            PyOSError::new_err(whole(&error))
+        }
+        E::NoToolchain { .. }
+        | E::Toolchain { .. }
+        | E::NoCompiler { .. }
+        | E::Compile { .. }
+        | E::Cancelled
+        | E::Failed(_) => PyRuntimeError::new_err(whole(&error)),
+        _ => PyValueError::new_err(whole(&error)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A fit, called from Python: the engine works in threads of its own, while the caller's thread watches for Ctrl-C and
 //! shows progress.
 
-use crate::arrays::rows;
+use crate::arrays::{TICK, rows};
 use crate::errors::raise;
 use crate::mixture::PyMixture;
 use crate::settings;
@@ -16,10 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
-use std::time::{Duration, Instant};
-
-/// Time between two checks for signals and progress.
-const TICK: Duration = Duration::from_millis(50);
+use std::time::Instant;
 
 /// A finished run.
 #[pyclass(frozen, module = "natmix._natmix", name = "Run")]

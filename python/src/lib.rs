@@ -10,6 +10,7 @@ mod fit;
 mod mixture;
 mod record;
 mod settings;
+mod stan;
 mod target;
 
 use pyo3::prelude::*;

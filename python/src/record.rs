@@ -1,20 +1,23 @@
 //! The Python class `Record`: everything that is kept of a fit, with figures, files and the page.
 
-use crate::arrays::{in_pool, points, rows, slice};
+use crate::arrays::{doubles, in_pool, points, rows, slice};
 use crate::convert::{to_map, to_python};
 use crate::errors::raise;
 use crate::fit::PyRun;
 use crate::mixture::PyMixture;
+use crate::stan::{VariableDraws, arrays};
 use crate::target::{PyTarget, table};
 use natmix_app::predictive::Predictive;
 use natmix_app::record::{read_report, read_rows, write_trace};
 use natmix_app::saved::{ExternalMemory, SavedVariable};
+use natmix_app::stan::{StanDraws, StanMemory};
 use natmix_app::summary::DeliveredSample;
-use natmix_app::{Description, Predicted, SavedModel, SavedPosterior};
+use natmix_app::{Description, Predicted, Problem, SavedModel, SavedPosterior};
 use natmix_models::Predictions;
 use natmix_models::design::{Coding, Encoding};
 use natmix_report::{Draws, page};
-use numpy::{PyArray1, PyArray2};
+use natmix_stan::names;
+use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -22,8 +25,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Posterior, report, trace, draws and the component of each draw, in the formats of the files.
-type RecordParts<'py> = (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>>, Vec<usize>);
+/// Posterior, report, trace, draws and the component of each draw, in the formats of the files; and the values of all variables
+/// of a Stan program.
+type RecordParts<'py> =
+    (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>>, Vec<usize>, Option<Bound<'py, PyArray2<f64>>>);
 
 /// Name, shape and dimensions of a variable.
 type VariableParts = (String, Vec<usize>, Vec<String>);
@@ -71,7 +76,8 @@ impl PyRecord {
         let description = Description { kind, summary: what, memory, own_scale };
         let (finished, settings) = (run.finished.clone(), &run.settings);
         let sample = finished.sample.clone();
-        let kept = in_pool(py, settings.threads(), || finished.record(&target.problem, settings, Some(description)))?;
+        let kept =
+            target.run(py, settings.threads(), || finished.record(&target.problem, settings, Some(description)))?;
         Ok(Self { kept, sample, rows: OnceLock::new() })
     }
 
@@ -94,23 +100,28 @@ impl PyRecord {
         let report =
             serde_json::to_string(&self.kept.report).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let draws = rows(py, self.kept.draws.values.clone(), self.kept.draws.names.len())?;
+        let variables = self.kept.variables.as_ref();
+        let variables = variables.map(|all| rows(py, all.values.clone(), all.names.len())).transpose()?;
         Ok((
             PyBytes::new(py, &posterior),
             report,
             write_trace(&self.kept.trace),
             draws,
             self.kept.draws.component.clone(),
+            variables,
         ))
     }
 
     /// The inverse of `parts`.
     #[staticmethod]
+    #[pyo3(signature = (posterior, report, trace, draws, component, variables=None))]
     fn from_parts(
         posterior: &[u8],
         report: &str,
         trace: &str,
         draws: &Bound<'_, PyAny>,
         component: Vec<usize>,
+        variables: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let posterior = SavedPosterior::from_bytes(posterior).map_err(raise)?;
         let report = read_report(report, "the report").map_err(raise)?;
@@ -120,7 +131,16 @@ impl PyRecord {
         let chains = chains.filter(|chains| chains.fits(component.len()));
         let draws = Draws { names, values, component, chains };
         let trace = read_rows(trace);
-        let (formation, log_likelihood, variables) = (None, None, None);
+        let variables = match (&posterior.model, variables) {
+            (SavedModel::Stan(memory), Some(values)) => {
+                let all = doubles(values, "variables")?.shape().get(1) == Some(&memory.names.len());
+                let columns = if all { memory.names.len() } else { memory.before_generated };
+                let values = points(values, "variables", columns)?;
+                Some(StanDraws::of_values(memory, slice(&values)?.to_vec(), all))
+            }
+            _ => None,
+        };
+        let (formation, log_likelihood) = (None, None);
         Ok(natmix_app::FitRecord { posterior, report, trace, draws, formation, log_likelihood, variables }.into())
     }
 
@@ -151,9 +171,14 @@ impl PyRecord {
         }
     }
 
-    /// The model's own variables, for models defined in Python.
+    /// The model's own variables, for models defined in Python and Stan programs.
     #[getter]
     fn variables(&self) -> Vec<VariableParts> {
+        if let Some(memory) = self.stan() {
+            let dims = |name: &str| memory.dims.get(name).cloned().unwrap_or_default();
+            let variables = names::variables(&memory.names).into_iter();
+            return variables.map(|one| (one.name.clone(), one.shape, dims(&one.name))).collect();
+        }
         let known = self.external().map_or(&[][..], |memory| &memory.variables[..]);
         known.iter().cloned().map(|SavedVariable { name, shape, dims }| (name, shape, dims)).collect()
     }
@@ -162,10 +187,23 @@ impl PyRecord {
     #[getter]
     fn coords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let coords = PyDict::new(py);
-        for (name, labels) in self.external().into_iter().flat_map(|memory| &memory.coords) {
+        let known = self.external().map(|memory| &memory.coords).or(self.stan().map(|memory| &memory.coords));
+        for (name, labels) in known.into_iter().flatten() {
             coords.set_item(name, to_python(py, labels)?)?;
         }
         Ok(coords)
+    }
+
+    /// The delivered draws of all variables of a Stan program: name, group and values of each.
+    #[getter]
+    fn variable_draws<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<VariableDraws<'py>>>> {
+        self.kept.variables.as_ref().map(|draws| arrays(py, draws)).transpose()
+    }
+
+    /// Whether a Stan posterior is that of a target; `None` if it cannot be, since its variables are others.
+    fn is_of(&self, target: &PyTarget) -> Option<bool> {
+        let (memory, Problem::Stan(stan)) = (self.stan()?, &target.problem) else { return None };
+        stan.has_variables_of(memory).then(|| stan.is_of(memory))
     }
 
     /// Features with their levels, and names of the columns for offset and exposure: what a table of new rows needs. None
@@ -317,6 +355,13 @@ impl PyRecord {
     fn external(&self) -> Option<&ExternalMemory> {
         match &self.kept.posterior.model {
             SavedModel::External(memory) => Some(memory),
+            _ => None,
+        }
+    }
+
+    fn stan(&self) -> Option<&StanMemory> {
+        match &self.kept.posterior.model {
+            SavedModel::Stan(memory) => Some(memory),
             _ => None,
         }
     }

@@ -1,16 +1,19 @@
 //! The Python class `Target`: what can be fitted.
 
-use crate::arrays::{in_pool, points, rows, slice, vector};
+use crate::arrays::{points, rows, slice, vector, while_interruptible};
 use crate::callable::{Callable, Gradient};
 use crate::compiled::Compiled;
 use crate::convert::to_value;
 use crate::errors::raise;
 use crate::settings;
+use crate::stan::{StanTexts, VariableDraws, arrays};
+use natmix::evaluate::with_threads;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows};
 use natmix_app::Problem;
 use natmix_app::predictive::log_likelihood;
 use natmix_app::problem::ExternalFunction;
 use natmix_app::settings::{FitSettings, ModelKind, Settings};
+use natmix_app::stan::StanProblem;
 use natmix_models::Table;
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
@@ -18,8 +21,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Values and gradients.
 type ValueAndGrad<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>);
@@ -45,6 +49,27 @@ impl PyTarget {
     fn external(target: Box<dyn natmix::target::Target + Send>, calls_per_point: u64, abort: Arc<AtomicBool>) -> Self {
         let problem = Problem::External(ExternalFunction { target, calls_per_point });
         Self { problem, abort, settings: Settings::default() }
+    }
+
+    /// Runs work in a pool of threads without the interpreter. Ctrl-C makes evaluations fail and is then raised.
+    pub fn run<T: Send, E: Into<natmix_app::Error> + Send>(
+        &self,
+        py: Python<'_>,
+        threads: usize,
+        work: impl FnOnce() -> Result<T, E> + Send,
+    ) -> PyResult<T> {
+        self.abort.store(false, Ordering::Relaxed);
+        let stop = || self.abort.store(true, Ordering::Relaxed);
+        let done = while_interruptible(py, stop, || with_threads(threads, work));
+        self.abort.store(false, Ordering::Relaxed);
+        done?.map_err(raise)?.map_err(raise)
+    }
+
+    fn stan_problem(&self) -> Option<&StanProblem> {
+        match &self.problem {
+            Problem::Stan(stan) => Some(stan),
+            _ => None,
+        }
     }
 
     /// The target as the engine sees it.
@@ -212,6 +237,62 @@ impl PyTarget {
         Ok(Self::new(Problem::density(&text, "").map_err(raise)?, settings))
     }
 
+    /// A Stan program, or a library, in a file or as text. `data` and `init` are texts of JSON documents; `data_file` is where
+    /// the data come from, if from a file. `httpstan` is the folder of that package; `tell` hears what takes long.
+    #[staticmethod]
+    #[pyo3(signature = (file, code, data, data_file, init, seed, httpstan, tell))]
+    #[allow(clippy::too_many_arguments)]
+    fn stan(
+        py: Python<'_>,
+        file: Option<PathBuf>,
+        code: Option<String>,
+        data: String,
+        data_file: Option<PathBuf>,
+        init: Option<String>,
+        seed: u64,
+        httpstan: Option<PathBuf>,
+        tell: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let texts = StanTexts { file, code, data, data_file, init, seed, httpstan };
+        let (problem, settings) = texts.compile(py, tell)?;
+        let abort = problem.model.stop_flag();
+        Ok(Self { problem: Problem::Stan(Box::new(problem)), abort, settings })
+    }
+
+    /// The variables of a Stan program: name and shape.
+    #[getter]
+    fn variables(&self) -> Vec<(String, Vec<usize>)> {
+        let variables = self.stan_problem().map_or_else(Vec::new, |stan| stan.model.variables());
+        variables.into_iter().map(|variable| (variable.name, variable.shape)).collect()
+    }
+
+    /// The point around which to start, where a Stan program was given one.
+    #[getter]
+    fn start<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.stan_problem()?.init().map(|z| PyArray1::from_slice(py, z))
+    }
+
+    /// What a Stan program has printed or complained about since the last call.
+    fn take_messages(&self) -> Vec<String> {
+        self.problem.take_messages()
+    }
+
+    /// Draws of all variables of a Stan program at points `(n, dim)`.
+    #[pyo3(signature = (z, seed, threads=0))]
+    fn variables_at<'py>(
+        &self,
+        py: Python<'py>,
+        z: &Bound<'py, PyAny>,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<Vec<VariableDraws<'py>>> {
+        let Some(stan) = self.stan_problem() else { return Ok(Vec::new()) };
+        let z = points(z, "z", self.engine()?.dim())?;
+        let z = slice(&z)?.to_vec();
+        let draws = self.run(py, threads, || stan.all_draws(&z, seed))?;
+        arrays(py, &draws)
+    }
+
     /// Dimension of the space that is fitted.
     #[getter]
     fn dim(&self) -> PyResult<usize> {
@@ -255,6 +336,10 @@ impl PyTarget {
         let p = target.parameter_names().len();
         let z = points(z, "z", d)?;
         let z = slice(&z)?;
+        if let Some(stan) = self.stan_problem() {
+            let z = z.to_vec();
+            return rows(py, self.run(py, 0, || stan.model.parameters_at(&z))?, p);
+        }
         let mut values = vec![0.0; z.len() / d * p];
         for (z, out) in z.chunks_exact(d).zip(values.chunks_exact_mut(p.max(1))) {
             target.to_parameters(z, out);
@@ -285,7 +370,7 @@ impl PyTarget {
         let z = points(z, "z", d)?;
         let z = slice(&z)?.to_vec();
         let mut log_p = vec![0.0; z.len() / d];
-        in_pool(py, 0, || {
+        self.run(py, 0, || {
             let chunk = if target.whole_batches() { log_p.len().max(1) } else { CHUNK };
             log_p
                 .par_chunks_mut(chunk)
@@ -308,7 +393,7 @@ impl PyTarget {
         let Some(study) = self.problem.study() else { return Ok(None) };
         let z = points(z, "z", self.engine()?.dim())?;
         let z = slice(&z)?.to_vec();
-        let values = in_pool(py, 0, || log_likelihood(study, &z))?;
+        let values = self.run(py, 0, || log_likelihood(study, &z))?;
         rows(py, values, study.regression.data().rows()).map(Some)
     }
 }

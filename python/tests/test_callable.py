@@ -224,14 +224,6 @@ def test_the_callers_context_is_seen():
         natmix.fit(overflowing, dim=2, components=1)
 
 
-@pytest.fixture
-def ctrl_c():
-    """Ctrl-C as in a terminal: a test run in the background starts with the signal ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_returns_what_was_reached():
     calls = 0

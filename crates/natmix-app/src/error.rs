@@ -10,6 +10,9 @@ pub enum Error {
     /// A request that makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// A model that can be evaluated nowhere, with its own words.
+    #[error("{0}")]
+    Nowhere(String),
     /// Reading or writing failed.
     #[error("cannot {what}")]
     Io {

@@ -70,7 +70,7 @@ pub struct Finished {
     pub(crate) time: Option<ResultsTime>,
 }
 
-/// How to describe an external function, and its variables.
+/// How to describe an external function or a Stan program, and its variables.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     /// Name of the model.
@@ -149,8 +149,14 @@ impl Finished {
         let (kind, summary, own_scale) = match description {
             None => (problem.kind().to_owned(), problem.summary(), None),
             Some(Description { kind, summary, memory, own_scale }) => {
-                if let SavedModel::External(known) = &mut model {
-                    *known = memory;
+                match &mut model {
+                    SavedModel::External(known) => *known = memory,
+                    SavedModel::Stan(known) => {
+                        let named = memory.variables.into_iter().filter(|variable| !variable.dims.is_empty());
+                        known.dims = named.map(|variable| (variable.name, variable.dims)).collect();
+                        known.coords = memory.coords;
+                    }
+                    _ => {}
                 }
                 (kind, summary, own_scale)
             }

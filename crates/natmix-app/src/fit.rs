@@ -274,14 +274,14 @@ impl FitJob<'_> {
     }
 }
 
-/// Runs `work` in a pool of the requested number of threads for networks, which use the caller's pool.
+/// Runs `work` in a pool of the requested number of threads for networks and Stan programs, which use the caller's pool.
 fn in_threads<T: Send>(
     problem: &Problem,
     settings: &Settings,
     work: impl FnOnce() -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
     match problem {
-        Problem::Network(_) => with_threads(settings.threads(), work)?,
+        Problem::Network(_) | Problem::Stan(_) => with_threads(settings.threads(), work)?,
         _ => work(),
     }
 }

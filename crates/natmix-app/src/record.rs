@@ -2,9 +2,9 @@
 
 use crate::Error;
 use crate::folder::{OutputFolder, Scope, settle};
-use crate::saved::SavedPosterior;
+use crate::saved::{SavedModel, SavedPosterior};
 use crate::stan::StanDraws;
-use crate::stan::store::{ShapedVariables, add_variables, groups};
+use crate::stan::store::{ShapedVariables, add_variables, groups, read_variables};
 use crate::zarr;
 use natmix::answer::delivered::DeliveredChains;
 use natmix::observe::TraceRow;
@@ -113,7 +113,11 @@ impl FitRecord {
         settle(dir)?;
         let posterior = SavedPosterior::load(&dir.join(files::POSTERIOR))?;
         let (report, trace, draws, formation) = read_shown(dir)?;
-        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None, variables: None })
+        let variables = match &posterior.model {
+            SavedModel::Stan(memory) => Some(read_variables(&dir.join(files::DRAWS), memory, draws.component.len())?),
+            _ => None,
+        };
+        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None, variables })
     }
 }
 

@@ -7,10 +7,13 @@ use crate::problem::name_of;
 use crate::settings::Settings;
 use natmix::save::checksum::Checksum;
 use natmix::target::Target;
+use natmix_stan::StanModel;
+use natmix_stan::compile::{CODE_NAME, Compiling, StanSource};
 use natmix_stan::messages::Message;
 use natmix_stan::names::{Variable, variables};
-use natmix_stan::{StanModel, compile};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -46,6 +49,27 @@ pub struct StanMemory {
     pub before_generated: usize,
     /// Checksum of program and data.
     pub checksum: String,
+    /// Names of the dimensions of variables, where they have been given any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dims: BTreeMap<String, Vec<String>>,
+    /// Labels along these dimensions.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub coords: Map<String, Value>,
+}
+
+/// A program or a library with its data.
+#[derive(Clone, Copy, Debug)]
+pub struct StanInput<'a> {
+    /// The program or library.
+    pub source: StanSource<'a>,
+    /// The text of a JSON document; may be empty.
+    pub data: &'a str,
+    /// What the data are called in messages; `None` if there are none.
+    pub data_name: Option<&'a str>,
+    /// Where to start: the text of a JSON document with a value for every parameter.
+    pub init: Option<&'a str>,
+    /// Seed of random numbers in transformed data.
+    pub seed: u64,
 }
 
 /// Draws of the variables of a Stan program.
@@ -62,41 +86,47 @@ pub struct StanDraws {
 impl StanProblem {
     /// Compiles a program, if need be, and reads its data; `tell` hears what takes long.
     pub fn load(program: &Path, settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Self, Error> {
-        let read = |path: &Path| fs::read_to_string(path).map_err(Error::io(format!("read {}", path.display())));
-        let data = settings.fit.data.as_deref().map(read).transpose()?.unwrap_or_default();
-        let init = settings.fit.init.as_deref().map(read).transpose()?;
         let file = settings.fit.data.as_deref();
-        Self::new(program, &data, init.as_deref(), settings.seed(), tell).map_err(|error| match error {
-            Error::Stan(natmix_stan::Error::Data(problem)) => {
-                let file = file.map(|file| file.display().to_string());
-                Error::Invalid(about_data(file.as_deref(), &name_of(program), &data, &problem))
-            }
-            error => error,
-        })
+        let data = file.map(read).transpose()?.unwrap_or_default();
+        let init = settings.fit.init.as_deref().map(read).transpose()?;
+        let name = file.map(|file| file.display().to_string());
+        let input = StanInput {
+            source: StanSource::File(program),
+            data: &data,
+            data_name: name.as_deref(),
+            init: init.as_deref(),
+            seed: settings.seed(),
+        };
+        Self::new(input, &mut Compiling::new(tell))
     }
 
-    /// A program with the texts of JSON documents: data, which may be empty, and where to start.
-    pub fn new(
-        program: &Path,
-        data: &str,
-        init: Option<&str>,
-        seed: u64,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<Self, Error> {
-        let bytes = fs::read(program).map_err(Error::io(format!("read {}", program.display())))?;
-        let compiled = compile::load(program, tell)?;
-        let model = StanModel::new(compiled.library, data, seed)?;
+    /// Compiles a program, if need be, and gives it its data.
+    pub fn new(input: StanInput<'_>, compiling: &mut Compiling<'_>) -> Result<Self, Error> {
+        let StanInput { source, data, data_name, init, seed } = input;
+        let (bytes, program) = match source {
+            StanSource::File(file) => {
+                (fs::read(file).map_err(Error::io(format!("read {}", file.display())))?, name_of(file))
+            }
+            StanSource::Code(text) => (text.as_bytes().to_owned(), CODE_NAME.to_owned()),
+        };
+        let compiled = compiling.load(source)?;
+        let model = StanModel::new(compiled.library, data, seed).map_err(|error| match error {
+            natmix_stan::Error::Data(problem) => Error::Invalid(about_data(data_name, &program, data, &problem)),
+            error => error.into(),
+        })?;
         let init = init.map(|init| model.unconstrain(init)).transpose()?;
         let mut checksum = Checksum::default();
         checksum.update(&bytes);
         checksum.update(data.as_bytes());
         let memory = StanMemory {
-            program: name_of(program),
+            program,
             names: model.all_names(),
             parameters: model.parameters(),
             reported: model.parameter_names().len(),
             before_generated: model.before_generated(),
             checksum: checksum.text(),
+            dims: BTreeMap::new(),
+            coords: Map::new(),
         };
         let mut warnings = Vec::new();
         if !compiled.remarks.is_empty() {
@@ -118,18 +148,30 @@ impl StanProblem {
 
     /// All variables at points, without generated quantities where these are too many to store.
     pub fn draws(&self, z: &[f64], seed: u64) -> Result<StanDraws, Error> {
-        let StanMemory { names, before_generated, .. } = &self.memory;
         let draws = z.len() / self.model.dim();
-        let (names, values) = match draws.saturating_mul(names.len()) <= MOST_NUMBERS {
-            true => (names.clone(), self.model.draws(z, seed)?),
-            false => (names[..*before_generated].to_vec(), self.model.draws_without_generated(z)),
-        };
-        Ok(StanDraws { names, values, before_generated: *before_generated })
+        let all = draws.saturating_mul(self.memory.names.len()) <= MOST_NUMBERS;
+        let values = if all { self.model.draws(z, seed)? } else { self.model.draws_without_generated(z)? };
+        Ok(StanDraws::of_values(&self.memory, values, all))
+    }
+
+    /// All variables at points, however many numbers these are.
+    pub fn all_draws(&self, z: &[f64], seed: u64) -> Result<StanDraws, Error> {
+        Ok(StanDraws::of_values(&self.memory, self.model.draws(z, seed)?, true))
+    }
+
+    /// The point around which to start, if one was given.
+    pub fn init(&self) -> Option<&[f64]> {
+        self.init.as_deref()
     }
 
     /// Whether a posterior is that of this program with these data.
     pub fn is_of(&self, memory: &StanMemory) -> bool {
-        self.memory.checksum == memory.checksum && self.memory.names == memory.names
+        self.memory.checksum == memory.checksum && self.has_variables_of(memory)
+    }
+
+    /// Whether a posterior has the variables of this program.
+    pub fn has_variables_of(&self, memory: &StanMemory) -> bool {
+        self.memory.names == memory.names
     }
 
     /// Adds the model's own words to the error that it can be evaluated nowhere.
@@ -137,7 +179,7 @@ impl StanProblem {
         match error {
             Error::Engine(natmix::Error::NowhereFinite { points, .. }) => {
                 let said = self.take_messages().into_iter().last();
-                Error::Invalid(format!(
+                Error::Nowhere(format!(
                     "{} could not be evaluated at any of {points} points ({}): give parameter values that it accepts in --init",
                     self.memory.program,
                     said.unwrap_or_else(|| "its log density was not finite".into())
@@ -156,6 +198,10 @@ impl StanProblem {
     }
 }
 
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(Error::io(format!("read {}", path.display())))
+}
+
 /// What is wrong with data, in one sentence. Stan says the same of an entry that is missing and of one with wrong dimensions.
 fn about_data(file: Option<&str>, program: &str, data: &str, problem: &str) -> String {
     let Some(file) = file else { return format!("{program} needs data, give them with --data: {problem}") };
@@ -170,6 +216,9 @@ fn about_data(file: Option<&str>, program: &str, data: &str, problem: &str) -> S
     };
     match (field("variable name="), field("dims declared="), field("dims found=")) {
         (Some(name), ..) if !given(&name) => format!("{file} has no entry `{name}`, which {program} needs: {problem}"),
+        (Some(name), ..) if problem.contains("int variable contained non-int") => {
+            format!("{file}: `{name}` is not whole, or larger than Stan's int, but {program} declares int: {problem}")
+        }
         (Some(name), Some(declared), Some(found)) => {
             format!("{file}: `{name}` has dimensions {found}, but {program} declares {declared}: {problem}")
         }
@@ -177,13 +226,93 @@ fn about_data(file: Option<&str>, program: &str, data: &str, problem: &str) -> S
     }
 }
 
+/// A variable, and the group of ArviZ that its draws belong to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupedVariable {
+    /// The variable.
+    pub variable: Variable,
+    /// `posterior`, or for generated quantities also `log_likelihood` or `posterior_predictive`, by the names that are usual
+    /// for these.
+    pub group: &'static str,
+}
+
+/// The variables with these names, of whose values the first `before_generated` are no generated quantities.
+pub fn grouped(names: &[String], before_generated: usize) -> impl Iterator<Item = GroupedVariable> {
+    variables(names).into_iter().map(move |variable| {
+        let generated = variable.columns.iter().all(|column| *column >= before_generated);
+        GroupedVariable { group: group_of(&variable.name, generated), variable }
+    })
+}
+
+fn group_of(name: &str, generated: bool) -> &'static str {
+    match name {
+        "log_lik" | "log_likelihood" if generated => "log_likelihood",
+        _ if generated && ["_rep", "_pred", "_tilde"].iter().any(|ending| name.ends_with(ending)) => {
+            "posterior_predictive"
+        }
+        _ => "posterior",
+    }
+}
+
 impl StanDraws {
-    /// The variables with their shapes, and whether each is a generated quantity.
-    pub fn variables(&self) -> impl Iterator<Item = (Variable, bool)> {
-        let before = self.before_generated;
-        variables(&self.names).into_iter().map(move |variable| {
-            let generated = variable.columns.iter().all(|column| *column >= before);
-            (variable, generated)
-        })
+    /// The variables with their groups.
+    pub fn variables(&self) -> impl Iterator<Item = GroupedVariable> {
+        grouped(&self.names, self.before_generated)
+    }
+
+    /// The values of a variable, draw after draw.
+    pub fn values_of(&self, variable: &Variable) -> Vec<f64> {
+        let rows = self.values.chunks_exact(self.names.len().max(1));
+        rows.flat_map(|row| variable.columns.iter().map(|column| row[*column])).collect()
+    }
+
+    /// The draws with these values, as they are stored: with all variables, or without generated quantities.
+    pub fn of_values(memory: &StanMemory, values: Vec<f64>, all: bool) -> Self {
+        let count = if all { memory.names.len() } else { memory.before_generated };
+        Self { names: memory.names[..count].to_vec(), values, before_generated: memory.before_generated }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_with_data_are_one_sentence() {
+        let missing = "variable does not exist; processing stage=data initialization; variable name=J; base type=int";
+        let whole = "int variable contained non-int values; processing stage=data initialization; variable name=J; base type=int";
+        let dims = "mismatch in dimension; variable name=y; position=0; dims declared=(8); dims found=(1) (in 'a.stan', line 3)";
+        let cases = [
+            (
+                Some("d.json"),
+                r#"{"y": [1]}"#,
+                missing,
+                "d.json has no entry `J`, which a.stan needs: variable does not",
+            ),
+            (Some("d.json"), r#"{"y": NaN}"#, missing, "d.json has no entry `J`, which a.stan needs"),
+            (
+                Some("d.json"),
+                r#"{"J": 8.5}"#,
+                whole,
+                "d.json: `J` is not whole, or larger than Stan's int, but a.stan declares",
+            ),
+            (Some("d.json"), r#"{"y": [1]}"#, dims, "d.json: `y` has dimensions (1), but a.stan declares (8)"),
+            (Some("d.json"), "{", "Error in JSON", "d.json does not fit a.stan: Error in JSON"),
+            (None, "", missing, "a.stan needs data, give them with --data: variable"),
+        ];
+        for (file, data, problem, start) in cases {
+            let sentence = about_data(file, "a.stan", data, problem);
+            assert!(sentence.starts_with(start) && sentence.ends_with(problem), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn groups_follow_from_names() {
+        let names = ["mu_rep", "log_lik.1", "log_lik.2", "y_rep", "z_pred", "log_likelihood", "best"].map(String::from);
+        let found: Vec<&str> = grouped(&names, 1).map(|one| one.group).collect();
+        let predictive = "posterior_predictive";
+        assert_eq!(found, ["posterior", "log_likelihood", predictive, predictive, "log_likelihood", "posterior"]);
+        // A parameter of that name is a parameter.
+        assert!(grouped(&names, 7).all(|one| one.group == "posterior"));
     }
 }

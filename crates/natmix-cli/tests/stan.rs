@@ -65,6 +65,13 @@ fn a_library_is_fitted_in_its_own_parameters() {
     }
     assert_eq!(zarr::read_array(&store, "log_likelihood", "log_lik").unwrap().1, mu);
     assert_eq!(zarr::read_array(&store, "posterior_predictive", "y_rep").unwrap().0, [1, 4000]);
+    // All of them are read back.
+    let read = natmix_app::FitRecord::load(&folder.path("fit")).unwrap().variables.unwrap();
+    assert_eq!((read.names.len(), read.values.len()), (6, 6 * 4000));
+    assert!(read.values.chunks_exact(6).zip(&mu).all(|(row, mu)| row[0] == *mu && row[5] == *mu));
+    let copy = folder.path("copy");
+    natmix_app::FitRecord::load(&folder.path("fit")).unwrap().save(&copy).unwrap();
+    assert_eq!(natmix_app::FitRecord::load(&copy).unwrap().variables.as_ref(), Some(&read));
     // The page is written again from the files, and looks the same.
     let page = folder.read("fit/report.html");
     folder.expect(&[0], "report fit");

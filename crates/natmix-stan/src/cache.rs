@@ -1,9 +1,14 @@
 //! Where compiled models are stored: complete or not at all, also when several processes compile at once.
 
 use crate::Error;
-use std::fs::{self, File};
+use natmix::observe::Cancel;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time between two looks at whether another process has finished.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The folder of compiled models: `stan` in `NATMIX_CACHE` or, without that, in `natmix` in the user's cache folder.
 pub fn folder() -> PathBuf {
@@ -18,8 +23,13 @@ pub fn folder() -> PathBuf {
 }
 
 /// The file or folder `name` in `folder`, made by `make` under another name if it is not there yet. While one process makes it,
-/// others that need it wait.
-pub fn once(folder: &Path, name: &str, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
+/// others that need it wait, unless they are cancelled.
+pub fn once(
+    folder: &Path,
+    name: &str,
+    cancel: Option<&Cancel>,
+    make: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<PathBuf, Error> {
     let path = folder.join(name);
     if path.exists() {
         return Ok(path);
@@ -29,7 +39,14 @@ pub fn once(folder: &Path, name: &str, make: impl FnOnce(&Path) -> Result<(), Er
     fs::create_dir_all(&locks).map_err(fail)?;
     let lock = File::options().create(true).append(true).open(locks.join(name)).map_err(fail)?;
     // Released when the file is closed, also if the process is killed.
-    lock.lock().map_err(fail)?;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(error)) => return Err(fail(error)),
+            Err(TryLockError::WouldBlock) if cancel.is_some_and(Cancel::is_cancelled) => return Err(Error::Cancelled),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+        }
+    }
     if path.exists() {
         return Ok(path);
     }
@@ -76,7 +93,7 @@ mod tests {
                         std::thread::sleep(std::time::Duration::from_millis(30));
                         write(part)
                     };
-                    assert_eq!(fs::read_to_string(once(&folder, "a", make).unwrap()).unwrap(), "x");
+                    assert_eq!(fs::read_to_string(once(&folder, "a", None, make).unwrap()).unwrap(), "x");
                 });
             }
         });
@@ -91,11 +108,26 @@ mod tests {
             write(part)?;
             Err(Error::NoParameters)
         };
-        assert!(once(&folder, "a", fail).is_err());
+        assert!(once(&folder, "a", None, fail).is_err());
         assert!(!folder.join("a").exists() && !folder.join("a.part").exists());
         fs::write(folder.join("a.part"), "left by a killed process").unwrap();
-        assert_eq!(fs::read_to_string(once(&folder, "a", write).unwrap()).unwrap(), "x");
+        assert_eq!(fs::read_to_string(once(&folder, "a", None, write).unwrap()).unwrap(), "x");
         assert!(!folder.join("a.part").exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_waits_can_be_cancelled() {
+        let folder = empty("wait");
+        let cancel = Cancel::default();
+        let slow = |part: &Path| {
+            // The second one waits for this one, and is told not to.
+            cancel.cancel();
+            let waiting = once(&folder, "a", Some(&cancel), |_| panic!("both make it"));
+            assert!(matches!(waiting, Err(Error::Cancelled)), "{waiting:?}");
+            write(part)
+        };
+        once(&folder, "a", None, slow).unwrap();
         fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -104,7 +136,7 @@ mod tests {
         // Below a file there can be no folder, whoever asks.
         let file = empty("file");
         fs::write(&file, "").unwrap();
-        let error = once(&file.join("stan"), "a", write).unwrap_err();
+        let error = once(&file.join("stan"), "a", None, write).unwrap_err();
         assert!(
             error.to_string().contains("NATMIX_CACHE") && error.to_string().contains("natmix-stan-file"),
             "{error}"

@@ -4,14 +4,18 @@
 //! precompiled once per toolchain, together with the functions of the interface. The library is stored under a checksum of all
 //! that it is made of; stanc runs every time, so a program's included files are part of that.
 
+use crate::command::output;
 use crate::toolchain::{Compiler, Toolchain};
 use crate::{Error, StanLibrary, cache};
+use natmix::observe::Cancel;
 use natmix::save::checksum::Checksum;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const HEADER: &str = include_str!("../cpp/natmix_stan.hpp");
@@ -46,38 +50,107 @@ pub struct Compiled {
     pub took: Duration,
 }
 
+/// What is to be loaded.
+#[derive(Clone, Copy, Debug)]
+pub enum StanSource<'a> {
+    /// A file: a program, or a library.
+    File(&'a Path),
+    /// The text of a program.
+    Code(&'a str),
+}
+
+/// The name, in messages and in the compiled code, of a program that is in no file.
+pub const CODE_NAME: &str = "model.stan";
+
+/// How to compile.
+pub struct Compiling<'a> {
+    /// Hears what takes long.
+    pub tell: &'a mut dyn FnMut(&str),
+    /// The folder of the package `httpstan` of the Python that runs, which then stands in for that of a virtual environment.
+    pub httpstan: Option<&'a Path>,
+    /// Ends compilers at once. Without it they share the signals of the terminal.
+    pub cancel: Option<Cancel>,
+}
+
 /// Loads a library, or compiles a program if it is not compiled yet; `tell` hears what takes long.
 pub fn load(file: &Path, tell: &mut dyn FnMut(&str)) -> Result<Compiled, Error> {
-    let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default();
-    let began = Instant::now();
-    let (path, remarks) = match ending {
-        "stan" => compile(file, &cache::folder(), tell)?,
-        "so" | "dylib" | "dll" => (file.to_owned(), String::new()),
-        _ => return Err(Error::NotStan { file: file.to_owned() }),
-    };
-    let library = StanLibrary::load(&path)?;
-    Ok(Compiled { library, remarks, took: began.elapsed() })
+    Compiling::new(tell).load(StanSource::File(file))
 }
 
 /// The library of a program and the remarks of stanc. Compiles it into `folder` if it is not there.
 pub fn compile(file: &Path, folder: &Path, tell: &mut dyn FnMut(&str)) -> Result<(PathBuf, String), Error> {
-    // So that a missing file is not an error of stanc.
-    fs::metadata(file).map_err(|source| Error::Read { file: file.to_owned(), source })?;
-    let tools = Toolchain::find(file)?;
-    let (code, remarks) = translate(file, &tools)?;
-    let compiler = Compiler::find(file)?;
-    let build = Build { file, tools: &tools, compiler: &compiler };
-    let toolchain = key(&[HEADER, INTERFACE, &tools.identity(), &compiler.version, &build.flags().join(" ")]);
-    let name = format!("{}-{}.so", program_name(file), key(&[&toolchain, &code]));
-    let library = cache::once(folder, &name, |library| {
-        let headers = cache::once(folder, &format!("headers-{toolchain}"), |headers| {
-            tell("compiling Stan's headers, once: about a minute");
-            build.headers(headers)
+    Compiling::new(tell).program(file, file, folder)
+}
+
+impl<'a> Compiling<'a> {
+    /// With the tools on the machine.
+    pub fn new(tell: &'a mut dyn FnMut(&str)) -> Self {
+        Self { tell, httpstan: None, cancel: None }
+    }
+
+    /// Loads a library, or compiles a program if it is not compiled yet.
+    pub fn load(&mut self, source: StanSource<'_>) -> Result<Compiled, Error> {
+        let began = Instant::now();
+        let (path, remarks) = match source {
+            StanSource::Code(text) => self.code(text, &cache::folder())?,
+            StanSource::File(file) => match file.extension().and_then(OsStr::to_str).unwrap_or_default() {
+                "stan" => self.program(file, file, &cache::folder())?,
+                "so" | "dylib" | "dll" => (file.to_owned(), String::new()),
+                _ => return Err(Error::NotStan { file: file.to_owned() }),
+            },
+        };
+        let library = StanLibrary::load(&path)?;
+        Ok(Compiled { library, remarks, took: began.elapsed() })
+    }
+
+    /// The library of the program `text`, and the remarks of stanc.
+    fn code(&mut self, text: &str, folder: &Path) -> Result<(PathBuf, String), Error> {
+        // stanc reads files only.
+        let place = new_folder()?;
+        let file = place.join(CODE_NAME);
+        let written = fs::write(&file, text).map_err(|source| Error::Write { file: file.clone(), source });
+        let compiled = written.and_then(|()| self.program(&file, Path::new(CODE_NAME), folder));
+        // What cannot be removed is small, and in a folder that systems clean.
+        let _ = fs::remove_dir_all(&place);
+        compiled
+    }
+
+    /// The library of the program in `file`, and the remarks of stanc. `shown` stands for the file in messages.
+    fn program(&mut self, file: &Path, shown: &Path, folder: &Path) -> Result<(PathBuf, String), Error> {
+        // So that a missing file is not an error of stanc.
+        fs::metadata(file).map_err(|source| Error::Read { file: shown.to_owned(), source })?;
+        let tools = Toolchain::find_with(shown, self.httpstan)?;
+        let cancel = self.cancel.clone();
+        let (code, remarks) = translate(file, shown, &tools, cancel.as_ref())?;
+        let compiler = Compiler::find(shown)?;
+        let build = Build { shown, tools: &tools, compiler: &compiler, cancel: cancel.as_ref() };
+        let toolchain = key(&[HEADER, INTERFACE, &tools.identity(), &compiler.version, &build.flags().join(" ")]);
+        let name = format!("{}-{}.so", program_name(file), key(&[&toolchain, &code]));
+        let library = cache::once(folder, &name, cancel.as_ref(), |library| {
+            let headers = cache::once(folder, &format!("headers-{toolchain}"), cancel.as_ref(), |headers| {
+                (self.tell)("compiling Stan's headers, once: about a minute");
+                build.headers(headers)
+            })?;
+            (self.tell)(&format!("compiling {} with {}", shown.display(), tools.name));
+            build.program(&code, &headers, library)
         })?;
-        tell(&format!("compiling {} with {}", file.display(), tools.name));
-        build.program(&code, &headers, library)
-    })?;
-    Ok((library, remarks))
+        Ok((library, remarks))
+    }
+}
+
+/// A new folder for temporary files.
+fn new_folder() -> Result<PathBuf, Error> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let place = std::env::temp_dir().join(format!("natmix-stan-{}-{number}", std::process::id()));
+        match fs::create_dir(&place) {
+            Ok(()) => return Ok(place),
+            // Of an earlier process that had the same number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(Error::Write { file: place, source }),
+        }
+    }
 }
 
 /// A checksum of all parts and of where each ends.
@@ -98,30 +171,31 @@ fn program_name(file: &Path) -> String {
 }
 
 /// The C++ code of a program, and remarks on it.
-fn translate(file: &Path, tools: &Toolchain) -> Result<(String, String), Error> {
+fn translate(file: &Path, shown: &Path, tools: &Toolchain, cancel: Option<&Cancel>) -> Result<(String, String), Error> {
     // A program without a folder is in this one.
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let run = |source| Error::Run { command: tools.stanc.clone(), source };
+    let mut command = Command::new(std::path::absolute(&tools.stanc).map_err(run)?);
     // The code contains the arguments: without the folder among them, a copy of a program is not compiled again.
-    let out = Command::new(std::path::absolute(&tools.stanc).map_err(run)?)
+    command
         .current_dir(folder)
         .arg(format!("--name={}_model", program_name(file)))
         // Without a place of its own the code would be written beside the program, too.
         .args(["--include-paths=.", "--print-cpp", "--o=/dev/null"])
-        .arg(file.file_name().unwrap_or_default())
-        .output()
-        .map_err(run)?;
+        .arg(file.file_name().unwrap_or_default());
+    let out = output(&mut command, cancel)?;
     let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
     match out.status.success() {
         true => Ok((String::from_utf8_lossy(&out.stdout).into_owned(), said)),
-        false => Err(Error::Syntax { file: file.to_owned(), message: said }),
+        false => Err(Error::Syntax { file: shown.to_owned(), message: said }),
     }
 }
 
 struct Build<'a> {
-    file: &'a Path,
+    shown: &'a Path,
     tools: &'a Toolchain,
     compiler: &'a Compiler,
+    cancel: Option<&'a Cancel>,
 }
 
 impl Build<'_> {
@@ -192,14 +266,13 @@ impl Build<'_> {
         for folder in &self.tools.includes {
             command.arg("-I").arg(folder);
         }
-        let program = PathBuf::from(command.get_program());
-        let out = arguments(&mut command).output().map_err(|source| Error::Run { command: program, source })?;
+        let out = output(arguments(&mut command), self.cancel)?;
         if out.status.success() {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&out.stderr);
         let said: String = said.trim().chars().take(MOST_SAID).collect();
-        Err(Error::Compile { file: self.file.to_owned(), compiler: self.compiler.version.clone(), message: said })
+        Err(Error::Compile { file: self.shown.to_owned(), compiler: self.compiler.version.clone(), message: said })
     }
 }
 

@@ -14,6 +14,14 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A file cannot be written.
+    #[error("cannot write {file}")]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A file that is neither a program nor a library.
     #[error("{file} is neither a Stan program (.stan) nor a compiled model (.so, .dylib or .dll)")]
     NotStan {
@@ -67,8 +75,8 @@ pub enum Error {
     NoParameters,
     /// No tools to compile with.
     #[error(
-        "no Stan tools were found to compile {file} with: `pip install httpstan` is enough (its Python must be first on PATH, or \
-         named by NATMIX_PYTHON), or set CMDSTAN or BRIDGESTAN to the folder of CmdStan or BridgeStan"
+        "no Stan tools were found to compile {file} with: `pip install httpstan` is enough, into the Python that is active, first \
+         on PATH or named by NATMIX_PYTHON; or set CMDSTAN or BRIDGESTAN to the folder of CmdStan or BridgeStan"
     )]
     NoToolchain {
         /// The program.
@@ -122,6 +130,9 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// Compiling was cancelled.
+    #[error("compiling was cancelled")]
+    Cancelled,
     /// The cache cannot be used.
     #[error("cannot store compiled models in {folder} (set NATMIX_CACHE to a folder that can be written to)")]
     Cache {

@@ -14,6 +14,7 @@
 //! | [`toolchain`], [`compile`], [`cache`] | from a program to a library |
 
 pub mod cache;
+mod command;
 pub mod compile;
 mod error;
 pub mod library;

@@ -13,6 +13,7 @@ use natmix::target::pointwise::eval_points;
 use natmix::target::{EvalOut, Points, Rows, Target, TargetError};
 use rayon::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most transformed parameters that are reported and judged like parameters; more are only stored with the draws.
 pub const MOST_TRANSFORMED: usize = 1000;
@@ -23,6 +24,7 @@ const BLOCK: usize = 250;
 pub struct StanModel {
     model: LoadedModel,
     messages: Messages,
+    stop: Arc<AtomicBool>,
     /// Whether transformed parameters are among the reported ones.
     transformed: bool,
 }
@@ -42,7 +44,16 @@ impl StanModel {
             return Err(Error::NoParameters);
         }
         let transformed = model.count(true, false) - model.count(false, false) <= MOST_TRANSFORMED;
-        Ok(Self { model, messages: Messages::new(), transformed })
+        Ok(Self { model, messages: Messages::new(), stop: Arc::default(), transformed })
+    }
+
+    /// While this is set, evaluations fail at once: the whole run then ends, without a result.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    fn go_on(&self) -> Result<(), String> {
+        if self.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) }
     }
 
     /// The name of the program.
@@ -90,6 +101,7 @@ impl StanModel {
         blocks.try_for_each(|(block, (z, values))| {
             let mut rng = self.model.rng(short(seed_of(seed, block as u64))).map_err(Error::Failed)?;
             for (z, values) in z.chunks_exact(d).zip(values.chunks_exact_mut(p)) {
+                self.go_on().map_err(Error::Failed)?;
                 if let Err(message) = self.model.constrain(z, true, Some(&mut rng), values) {
                     self.messages.add(&message);
                     values.fill(f64::NAN);
@@ -102,11 +114,24 @@ impl StanModel {
     }
 
     /// Parameters and transformed parameters at points, one point after another.
-    pub fn draws_without_generated(&self, z: &[f64]) -> Vec<f64> {
-        let (d, p) = (self.model.dim(), self.before_generated());
+    pub fn draws_without_generated(&self, z: &[f64]) -> Result<Vec<f64>, Error> {
+        self.constrained(z, true)
+    }
+
+    /// The reported parameters at points, one point after another.
+    pub fn parameters_at(&self, z: &[f64]) -> Result<Vec<f64>, Error> {
+        self.constrained(z, self.transformed)
+    }
+
+    fn constrained(&self, z: &[f64], transformed: bool) -> Result<Vec<f64>, Error> {
+        let (d, p) = (self.model.dim(), self.model.count(transformed, false));
         let mut values = vec![f64::NAN; z.len() / d * p];
-        z.par_chunks(d).zip(values.par_chunks_mut(p)).for_each(|(z, values)| self.constrain(z, true, values));
-        values
+        z.par_chunks(d).zip(values.par_chunks_mut(p)).try_for_each(|(z, values)| {
+            self.go_on().map_err(Error::Failed)?;
+            self.constrain(z, transformed, values);
+            Ok(())
+        })?;
+        Ok(values)
     }
 
     /// The point with the parameters in a JSON document.
@@ -168,6 +193,7 @@ impl Target for StanModel {
 
     fn eval(&self, _: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         eval_points(self.model.dim(), z, out, scratch, |z, mut grad, _| {
+            self.go_on()?;
             Ok(self.model.log_density(z, grad.as_deref_mut()).unwrap_or_else(|message| {
                 self.messages.add(&message);
                 if let Some(grad) = grad {

@@ -1,8 +1,8 @@
 //! The tools on the machine that make a library of a program: stanc, Stan's headers and libraries, and a C++ compiler.
 //!
 //! Looked for in this order: the folders that `BRIDGESTAN` and `CMDSTAN` name, those that their installers make in the home
-//! folder, and the Python package `httpstan` of the Python that `NATMIX_PYTHON` names, of an active virtual environment, or of
-//! the first `python3` or `python` on `PATH`.
+//! folder, and the Python package `httpstan` of the Python that `NATMIX_PYTHON` names, of an active virtual environment (or of
+//! the Python that runs), or of the first `python3` or `python` on `PATH`.
 
 use crate::Error;
 use std::ffi::OsString;
@@ -44,6 +44,11 @@ fn variable(name: &str) -> Option<OsString> {
 impl Toolchain {
     /// Finds tools for the program `file`. What the user has named is used or refused, never passed over.
     pub fn find(file: &Path) -> Result<Self, Error> {
+        Self::find_with(file, None)
+    }
+
+    /// The same in a Python that runs: the folder of its package `httpstan` stands in for that of a virtual environment.
+    pub fn find_with(file: &Path, httpstan: Option<&Path>) -> Result<Self, Error> {
         for name in ["BRIDGESTAN", "CMDSTAN"] {
             if let Some(folder) = variable(name) {
                 return Self::of_tree(Path::new(&folder), name);
@@ -63,6 +68,9 @@ impl Toolchain {
         let trees = installed.iter().filter_map(|(folder, prefix)| newest(&home.as_ref()?.join(folder), prefix));
         if let Some(tree) = trees.filter_map(|folder| Self::of_tree(&folder, "it").ok()).next() {
             return Ok(tree);
+        }
+        if let Some(folder) = httpstan {
+            return Self::of_httpstan(folder);
         }
         let active = variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin").join("python"));
         let pythons = active.into_iter().chain(["python3".into(), "python".into()]);

@@ -79,8 +79,23 @@ fn generated_quantities_follow_from_the_seed_alone() {
     for (row, z) in one.chunks_exact(6).zip(z.chunks_exact(2)) {
         assert_eq!((row[0], row[5]), (z[0], z[0]));
     }
-    let fewer = model.draws_without_generated(&z);
+    let fewer = model.draws_without_generated(&z).unwrap();
     assert!(fewer.chunks_exact(4).zip(one.chunks_exact(6)).all(|(a, b)| a == &b[..4]));
+}
+
+#[test]
+fn a_model_can_be_stopped() {
+    let model = StanModel::new(load("stop", &[]), r#"{"n": 1}"#, 1).unwrap();
+    let (z, seed) = (vec![0.0; 2 * 10], 1);
+    model.stop_flag().store(true, std::sync::atomic::Ordering::Relaxed);
+    let errors = [
+        model.draws(&z, seed).unwrap_err().to_string(),
+        model.parameters_at(&z).unwrap_err().to_string(),
+        log_p_at(&model, &z[..2]).unwrap_err().to_string(),
+    ];
+    assert!(errors.iter().all(|error| error.contains("it was stopped")), "{errors:?}");
+    model.stop_flag().store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(model.parameters_at(&z).unwrap().len(), 10 * 4);
 }
 
 #[test]

@@ -22,6 +22,13 @@ const MOST_NUMBERS: usize = 500_000_000;
 pub fn run(args: &SampleArgs) -> Result<ExitCode> {
     folder::settle(&args.posterior)?;
     let posterior = SavedPosterior::load(&args.posterior.join(files::POSTERIOR))?;
+    let in_memory = posterior.settings.as_ref().is_some_and(|settings| settings.fit.program.is_none());
+    if in_memory && matches!(posterior.model, SavedModel::Stan(_)) {
+        bail!(
+            "this Stan program was fitted in Python, with code or data that are in no file: draw from it there, after \
+             natmix.load(dir, target)"
+        );
+    }
     let (q, names) = (&posterior.mixture, posterior.names());
     let level = if args.resample { DrawLevel::Weighted } else { args.level };
     let weigh = level == DrawLevel::Weighted && !posterior.has_weighted_draws();
