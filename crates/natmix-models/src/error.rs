@@ -172,7 +172,10 @@ pub enum DataError {
         values: Box<MissingValues>,
     },
     /// A column that was asked for is not in the table.
-    #[error("{}: there is no column `{column}`, asked for as {role} (the columns are {columns})", .file.display())]
+    #[error(
+        "{}: there is no column `{column}`, asked for as {role}{} (the columns are {columns})",
+        .file.display(), words::did_you_mean(.column, &.columns.0)
+    )]
     UnknownColumn {
         /// The file.
         file: PathBuf,

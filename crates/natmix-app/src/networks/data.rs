@@ -130,11 +130,25 @@ impl NetworkData {
             (None, Some(test)) => Some(input.images(test, true)?),
             (None, None) => None,
         };
-        let ood = settings.network.ood.as_deref().map(|path| input.read(path, false, MissingRows::Error)).transpose()?;
+        let ood =
+            settings.network.ood.as_deref().map(|path| input.read(path, false, MissingRows::Error)).transpose()?;
         let validation = input.validation(settings)?;
         let names = (0..size).map(|i| format!("p{}_{}", i / folder.train.width, i % folder.train.width)).collect();
         let summary = format!("images in {}, {} to train on", name_of(path), train.rows());
-        Self { network, input, train, test, validation, ood, names, summary, warnings: Vec::new(), notes: Vec::new(), facts: TableFacts::default() }.checked()
+        Self {
+            network,
+            input,
+            train,
+            test,
+            validation,
+            ood,
+            names,
+            summary,
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            facts: TableFacts::default(),
+        }
+        .checked()
     }
 
     /// From a table that is in memory; `file` is where it came from.

@@ -85,7 +85,7 @@ pub(crate) fn did_you_mean(name: &str, known: &[String]) -> String {
     let plain = |name: &str| name.trim().to_lowercase().replace([' ', '_', '.'], "-");
     let wanted: Vec<char> = plain(name).chars().take(60).collect();
     // A third of the letters may be wrong.
-    let most = (wanted.len() / 3).max(1);
+    let most = wanted.len() / 3;
     let distance = |other: &String| {
         let other: Vec<char> = plain(other).chars().take(60).collect();
         let begins = wanted.len() > 2 && (other.starts_with(&wanted) || wanted.starts_with(&other) && other.len() > 2);
@@ -93,8 +93,8 @@ pub(crate) fn did_you_mean(name: &str, known: &[String]) -> String {
         if begins { distance.min(most) } else { distance }
     };
     let mut near: Vec<(usize, &String)> = known.iter().map(|other| (distance(other), other)).collect();
-    near.retain(|(distance, _)| *distance <= most);
-    near.sort_by_key(|(distance, _)| *distance);
+    let least = near.iter().map(|(distance, _)| *distance).min().unwrap_or(0).min(most);
+    near.retain(|(distance, _)| *distance == least);
     let near = near.iter().take(NAMES).map(|(_, name)| format!("`{}`", shown(name.as_bytes()))).collect::<Vec<_>>();
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
 }

@@ -1,10 +1,11 @@
 //! How a file is written: what separates its columns and lines, and where its header is. Read off its first rows.
 //!
 //! Commas come first: a file whose header and first rows have equally many fields when split at commas is read so, unless another
-//! separator does the same and finds more fields. Lines that begin with `#` above the header are comments if they cannot be the header;
+//! separator does the same and splits fields that commas leave together, or finds more of them. Lines that begin with `#` above the header are comments if they cannot be the header;
 //! `sep=;`, which spreadsheets write and read, names the separator.
 
 use super::number;
+use super::numeral::{self, Decimal};
 use super::records::{Fields, FoundRecord, TableRecord, find_record};
 use crate::error::DataError;
 use std::path::Path;
@@ -94,9 +95,9 @@ pub(crate) fn look_at(file: &Path, text: &[u8], all: bool) -> Result<Beginning, 
         None => {
             let splits = SEPARATORS.map(split);
             let usual = |split: &&Split| split.header > 1 && split.equal == split.rows;
-            let most = |a: &Split, b: &Split| b.header > a.header;
+            let rank = |split: &Split| (split.mixed, usize::MAX - split.header);
             let better = |best: Option<Split>, other: &Split| match best {
-                Some(best) if !most(&best, other) => Some(best),
+                Some(best) if rank(&best) <= rank(other) => Some(best),
                 _ => Some(*other),
             };
             // For a file that cannot be read in any way, the separator that suits most rows gives the best message.
@@ -119,27 +120,35 @@ struct Split {
     rows: usize,
     equal: usize,
     near: usize,
+    /// Fields of rows that have another separator in them, and are no numbers.
+    mixed: usize,
     first_row: Option<(usize, bool)>,
 }
 
 impl Split {
     fn new(text: &[u8], all: bool, dialect: Dialect) -> Self {
-        let mut split = Split { dialect, header: 0, rows: 0, equal: 0, near: 0, first_row: None };
+        let mut split = Split { dialect, header: 0, rows: 0, equal: 0, near: 0, mixed: 0, first_row: None };
         let mut fields = Fields::default();
         let mut rows = Rows { text, all, dialect, fields: &mut fields };
         while split.rows < ROWS {
             let size = |record: TableRecord<'_>| {
-                let mut last_empty = false;
-                record.for_each(|field| last_empty = field.trim_ascii().is_empty());
-                (record.is_blank(), record.field_count(), last_empty)
+                let (mut last_empty, mut mixed) = (false, 0);
+                let is_other = |byte: &u8| *byte != dialect.separator && SEPARATORS.contains(byte);
+                record.for_each(|field| {
+                    last_empty = field.trim_ascii().is_empty();
+                    let other = field.iter().any(is_other);
+                    mixed += usize::from(other && numeral::read(field, dialect.separator, Decimal::Unknown).is_err());
+                });
+                (record.is_blank(), record.field_count(), last_empty, mixed)
             };
-            let Some(((blank, count, last_empty), _)) = rows.next(size) else { break };
+            let Some(((blank, count, last_empty, mixed), _)) = rows.next(size) else { break };
             match split.header {
                 _ if blank => {}
                 0 => split.header = count,
                 header => {
                     split.rows += 1;
                     split.equal += usize::from(count == header);
+                    split.mixed += mixed;
                     split.near += usize::from(count.abs_diff(header) == 1);
                     split.first_row.get_or_insert((count, last_empty));
                 }

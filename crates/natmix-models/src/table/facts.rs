@@ -79,7 +79,8 @@ impl TableFacts {
         }
         match self.encoding.as_deref() {
             Some("Windows-1252") => notes.push(
-                "there are bytes that are not UTF-8: read as Windows-1252 (save the file as UTF-8 if names look wrong)".into(),
+                "there are bytes that are not UTF-8: read as Windows-1252 (save the file as UTF-8 if names look wrong)"
+                    .into(),
             ),
             Some(encoding) => notes.push(format!("the file is {encoding} text")),
             None => {}

@@ -107,10 +107,7 @@ impl Levels {
         order.sort_by(|&a, &b| {
             let is_reference = |at: usize| Some(self.names[at].as_str()) == reference;
             let by_size = || numbers.as_ref().map_or(Ordering::Equal, |n| n[a].total_cmp(&n[b]));
-            is_reference(b)
-                .cmp(&is_reference(a))
-                .then_with(by_size)
-                .then_with(|| self.names[a].cmp(&self.names[b]))
+            is_reference(b).cmp(&is_reference(a)).then_with(by_size).then_with(|| self.names[a].cmp(&self.names[b]))
         });
         let mut place = vec![0.0; order.len()];
         order.iter().enumerate().for_each(|(new, &old)| place[old] = new as f64);

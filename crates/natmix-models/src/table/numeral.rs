@@ -71,7 +71,9 @@ pub(crate) fn read(field: &[u8], separator: u8, known: Decimal) -> Result<Numera
         _ => Err(NotNumeral::OtherMark),
     };
     // A minus sign as text processors write it.
-    if let Some(rest) = field.strip_prefix("\u{2212}".as_bytes()).filter(|rest| rest.first().is_some_and(u8::is_ascii_digit)) {
+    if let Some(rest) =
+        field.strip_prefix("\u{2212}".as_bytes()).filter(|rest| rest.first().is_some_and(u8::is_ascii_digit))
+    {
         return read(&[b"-", rest].concat(), separator, known);
     }
     if let Some(value) = with_comma(field) {
@@ -192,7 +194,9 @@ mod tests {
         ] {
             assert_eq!(value(text, separator, known), Err(expected), "{text}");
         }
-        for text in "1,2,3 12.34.56 1,2345,678 1'2 a , - 1-2 05.01.2020 1,5,5 1.234. 1\u{a0}23 \u{2212}- 1,234,56".split(' ') {
+        for text in
+            "1,2,3 12.34.56 1,2345,678 1'2 a , - 1-2 05.01.2020 1,5,5 1.234. 1\u{a0}23 \u{2212}- 1,234,56".split(' ')
+        {
             assert_eq!(value(text, b';', Decimal::Unknown), Err(Other), "{text}");
         }
         let unsure = |text: &str, separator| !read(text.as_bytes(), separator, Decimal::Unknown).unwrap().sure;

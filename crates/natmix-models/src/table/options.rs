@@ -48,8 +48,7 @@ impl ReadOptions {
     /// For a design: names of columns with a role are checked before the rows are read, and these columns are always used.
     pub fn for_design(self, options: &DesignOptions) -> Self {
         let DesignOptions { outcome, offset, exposure, weights, .. } = options;
-        let roles =
-            [(outcome, OUTCOME), (offset, "the offset"), (exposure, "the exposure"), (weights, "the weights")];
+        let roles = [(outcome, OUTCOME), (offset, "the offset"), (exposure, "the exposure"), (weights, "the weights")];
         let roles = roles.into_iter().filter_map(|(name, role)| Some((name.clone()?, role))).collect();
         ReadOptions { roles, ..self }
     }

@@ -216,9 +216,7 @@ impl Records {
     /// The current record.
     pub fn record(&self) -> TableRecord<'_> {
         match &self.record {
-            Some(range) => {
-                TableRecord::Plain { text: &self.buffer[range.clone()], separator: self.dialect.separator }
-            }
+            Some(range) => TableRecord::Plain { text: &self.buffer[range.clone()], separator: self.dialect.separator },
             None => TableRecord::Quoted(&self.fields),
         }
     }

@@ -66,6 +66,15 @@ struct Marks {
     sure: bool,
 }
 
+impl Marks {
+    /// The byte before decimals of numbers that need no closer look. As long as the commas may be those of thousands, one that
+    /// cannot is looked for.
+    fn quick(&self) -> u8 {
+        let unclear = self.unsure.is_some() && !self.sure;
+        if unclear { Decimal::Unknown.mark() } else { self.decimal.mark() }
+    }
+}
+
 /// A column that may count the rows, by its name: its position among the kept columns, and the number of the first row.
 #[derive(Clone, Copy, Debug)]
 struct Counter {
@@ -319,7 +328,10 @@ impl RowReader {
                 ColumnKind::Category(levels) => {
                     if let Some(reference) = reference.filter(|name| !levels.names.iter().any(|level| level == name)) {
                         let known = Names(levels.sorted(None).0);
-                        return bad(format!("has no level `{}` to be its reference; it has {known}", shown(reference.as_bytes())));
+                        return bad(format!(
+                            "has no level `{}` to be its reference; it has {known}",
+                            shown(reference.as_bytes())
+                        ));
                     }
                     sorted.insert(i, levels.sorted(reference));
                 }
@@ -354,8 +366,11 @@ impl RowReader {
             ColumnKind::Unnamed { .. } => Some((i + 1, "counts the rows".to_owned())),
             _ => None,
         });
-        let dropped = (self.options.missing == MissingRows::Drop && self.dropped > 0)
-            .then(|| DroppedRows { rows: self.dropped, of: self.rows, columns: self.missing_by_column() });
+        let dropped = (self.options.missing == MissingRows::Drop && self.dropped > 0).then(|| DroppedRows {
+            rows: self.dropped,
+            of: self.rows,
+            columns: self.missing_by_column(),
+        });
         TableFacts {
             separator: self.records.dialect.separator_name().to_owned(),
             decimal_commas: self.marks.decimal == Decimal::Comma,
@@ -385,7 +400,13 @@ impl RowReader {
             position += 1;
         });
         if let FieldProblem::Unnamed = problem {
-            return DataError::UnnamedColumn { file: file.clone(), position: column + 1, columns: expected, place, value };
+            return DataError::UnnamedColumn {
+                file: file.clone(),
+                position: column + 1,
+                columns: expected,
+                place,
+                value,
+            };
         }
         let text = FieldText { value: &value, dialect: self.records.dialect, decimal: self.marks.decimal };
         problem.to_error(file, place, &self.columns[column], text)
@@ -496,7 +517,7 @@ fn plain_row(
 ) -> Result<(), (usize, FieldProblem)> {
     let last = columns.len() - 1;
     let mut rest = text;
-    let mut mark = sink.marks.decimal.mark();
+    let mut mark = sink.marks.quick();
     for (position, column) in columns.iter_mut().enumerate() {
         let quick = if let ColumnKind::Number = column.kind { number::leading(rest, mark) } else { None };
         let length = match quick {
@@ -507,7 +528,7 @@ fn plain_row(
             _ => {
                 let length = memchr(separator, rest).unwrap_or(rest.len());
                 sink.field(&rest[..length], position, column).map_err(|problem| (position, problem))?;
-                mark = sink.marks.decimal.mark();
+                mark = sink.marks.quick();
                 length
             }
         };

@@ -2,7 +2,18 @@
 
 /// English names of months, which their first three letters tell apart.
 const MONTHS: [&str; 12] = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
 ];
 const CURRENCIES: [&str; 9] = ["$", "€", "£", "¥", "USD", "EUR", "GBP", "CHF", "JPY"];
 
@@ -73,12 +84,26 @@ mod tests {
     #[test]
     fn dates_and_times() {
         for text in [
-            "2020-01-05", "5.1.2020", "05/01/20", "2020/1/5", "2020-01-05T12:30:00Z", "2020-01-05 12:30", "12:30",
-            "7:05:30.25", "3 Jan 2020", "January 3, 2020", "3-Jan-20", "Mar 2021", "2020-07", "9:15 PM",
+            "2020-01-05",
+            "5.1.2020",
+            "05/01/20",
+            "2020/1/5",
+            "2020-01-05T12:30:00Z",
+            "2020-01-05 12:30",
+            "12:30",
+            "7:05:30.25",
+            "3 Jan 2020",
+            "January 3, 2020",
+            "3-Jan-20",
+            "Mar 2021",
+            "2020-07",
+            "9:15 PM",
         ] {
             assert!(advice(text, "d").unwrap().contains("is a date"), "{text}");
         }
-        for text in ["1.5", "2020", "1-2", "may", "10-20", "1.2.3.4", "A:B", "1:2:3:4", "May be 5 a", "2020-13", "555-1234"] {
+        for text in
+            ["1.5", "2020", "1-2", "may", "10-20", "1.2.3.4", "A:B", "1:2:3:4", "May be 5 a", "2020-13", "555-1234"]
+        {
             assert_eq!(advice(text, "d"), None, "{text}");
         }
     }
