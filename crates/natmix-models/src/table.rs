@@ -42,7 +42,7 @@ pub use options::{MissingRows, ReadOptions};
 
 use crate::error::{DataError, Place, shown};
 use crate::source::{DataSource, read_error};
-use levels::Levels;
+use levels::{Levels, SortedLevels};
 use rows::{ColumnKind, RowReader};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -202,7 +202,7 @@ where
     reader.finish()?;
     values.shrink_to_fit();
     let mut levels = BTreeMap::new();
-    for (column, (names, place)) in reader.sorted_levels()? {
+    for (column, SortedLevels { names, place, .. }) in reader.sorted_levels()? {
         values.iter_mut().skip(column).step_by(width).for_each(|value| *value = place[*value as usize]);
         levels.insert(column, names);
     }

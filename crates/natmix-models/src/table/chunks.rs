@@ -39,6 +39,8 @@ pub struct TableFile {
     names: Vec<String>,
     rows: usize,
     levels: BTreeMap<usize, Vec<String>>,
+    /// Levels of dropped rows only.
+    unused: BTreeMap<usize, Vec<String>>,
     summaries: Vec<Summary>,
     facts: TableFacts,
 }
@@ -68,7 +70,11 @@ impl TableFile {
         }
         moments.add(&block);
         reader.finish()?;
-        let levels = reader.sorted_levels()?.into_iter().map(|(column, (names, _))| (column, names)).collect();
+        let (mut levels, mut unused) = (BTreeMap::new(), BTreeMap::new());
+        for (column, sorted) in reader.sorted_levels()? {
+            levels.insert(column, sorted.names);
+            unused.insert(column, sorted.unused);
+        }
         Ok(TableFile {
             path: path.into(),
             options: options.clone(),
@@ -77,6 +83,7 @@ impl TableFile {
             names: reader.names(),
             rows: reader.kept_rows() as usize,
             levels,
+            unused,
             summaries: moments.finish(),
             facts: reader.facts(),
         })
@@ -121,10 +128,11 @@ impl TableFile {
             if !names.iter().eq(self.header.iter().map(|(name, _)| name)) {
                 return Err(self.changed("its header is different".into()));
             }
-            let kind = |kept: Option<usize>| match kept.map(|kept| self.levels.get(&kept)) {
-                Some(Some(levels)) => ColumnKind::Category(Levels::known(levels, true)),
-                Some(None) => ColumnKind::Number,
-                None => ColumnKind::Skip,
+            let kind = |kept: Option<usize>| {
+                let Some(kept) = kept else { return ColumnKind::Skip };
+                let Some(levels) = self.levels.get(&kept) else { return ColumnKind::Number };
+                let unused = self.unused.get(&kept).map(Vec::as_slice).unwrap_or_default();
+                ColumnKind::Category(Levels::known(&[levels, unused].concat(), true))
             };
             Ok(self.header.iter().map(|(_, kept)| kind(*kept)).collect())
         };

@@ -36,14 +36,25 @@ pub(crate) struct Levels {
     index: HashMap<String, usize>,
     pub names: Vec<String>,
     source: LevelSource,
+    /// Which of them are in rows that are kept, if rows may be dropped.
+    used: Option<Vec<bool>>,
     /// Whether a name was not UTF-8.
     pub decoded: bool,
+}
+
+/// Levels in order.
+pub(crate) struct SortedLevels {
+    pub names: Vec<String>,
+    /// The index in this order of each level in order of appearance.
+    pub place: Vec<f64>,
+    /// Levels of dropped rows only.
+    pub unused: Vec<String>,
 }
 
 impl Levels {
     /// Of a column that was said to be categorical.
     pub fn named() -> Self {
-        Levels { index: HashMap::new(), names: Vec::new(), source: LevelSource::Named, decoded: false }
+        Levels { index: HashMap::new(), names: Vec::new(), source: LevelSource::Named, used: None, decoded: false }
     }
 
     /// Of a column of text.
@@ -54,7 +65,7 @@ impl Levels {
     /// Known ones; others are refused, if `closed`.
     pub fn known(names: &[String], closed: bool) -> Self {
         let index = names.iter().enumerate().map(|(i, name)| (name.clone(), i)).collect();
-        Levels { index, names: names.to_vec(), source: LevelSource::Known { closed }, decoded: false }
+        Levels { index, names: names.to_vec(), source: LevelSource::Known { closed }, used: None, decoded: false }
     }
 
     /// Where the first text is, if the column was found to hold text.
@@ -99,18 +110,40 @@ impl Levels {
         Ok(new as f64)
     }
 
-    /// The levels in order (by size if all are numbers, else by text, the reference before all others), and the new index of
-    /// each old one.
-    pub fn sorted(&self, reference: Option<&str>) -> (Vec<String>, Vec<f64>) {
-        let numbers: Option<Vec<f64>> = self.names.iter().map(|name| number::parse(name.as_bytes())).collect();
-        let mut order: Vec<usize> = (0..self.names.len()).collect();
-        order.sort_by(|&a, &b| {
-            let is_reference = |at: usize| Some(self.names[at].as_str()) == reference;
-            let by_size = || numbers.as_ref().map_or(Ordering::Equal, |n| n[a].total_cmp(&n[b]));
-            is_reference(b).cmp(&is_reference(a)).then_with(by_size).then_with(|| self.names[a].cmp(&self.names[b]))
+    /// Notes that a row with this level is kept: where rows are dropped, levels without any row are none.
+    pub fn keep(&mut self, level: f64) {
+        let used = self.used.get_or_insert_default();
+        used.resize(self.names.len(), false);
+        used[level as usize] = true;
+    }
+
+    fn is_used(&self, level: usize) -> bool {
+        self.used.as_ref().is_none_or(|used| used.get(level) == Some(&true))
+    }
+
+    /// Number of levels.
+    pub fn count(&self) -> usize {
+        (0..self.names.len()).filter(|level| self.is_used(*level)).count()
+    }
+
+    /// The levels in order: by size if all are numbers, else by text, the reference before all others.
+    pub fn sorted(&self, reference: Option<&str>) -> SortedLevels {
+        let (used, unused): (Vec<usize>, Vec<usize>) = (0..self.names.len()).partition(|level| self.is_used(*level));
+        let size = |level: &usize| number::parse(self.names[*level].as_bytes());
+        let all_numbers = used.iter().all(|level| size(level).is_some());
+        let mut order = used;
+        order.sort_by(|a, b| {
+            let is_reference = |at: &usize| Some(self.names[*at].as_str()) == reference;
+            let by_size = || match (size(a), size(b)) {
+                (Some(a), Some(b)) if all_numbers => a.total_cmp(&b),
+                _ => Ordering::Equal,
+            };
+            let by_name = || self.names[*a].cmp(&self.names[*b]);
+            is_reference(b).cmp(&is_reference(a)).then_with(by_size).then_with(by_name)
         });
-        let mut place = vec![0.0; order.len()];
+        let mut place = vec![0.0; self.names.len()];
         order.iter().enumerate().for_each(|(new, &old)| place[old] = new as f64);
-        (order.iter().map(|&old| self.names[old].clone()).collect(), place)
+        let named = |levels: &[usize]| levels.iter().map(|level| self.names[*level].clone()).collect();
+        SortedLevels { names: named(&order), place, unused: named(&unused) }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::facts::{DroppedRows, TableFacts, TextColumn};
 use super::header::read_header;
-use super::levels::{Levels, MOST_LEVELS, NoLevel};
+use super::levels::{Levels, MOST_LEVELS, NoLevel, SortedLevels};
 use super::number;
 use super::numeral::{self, Decimal, NotNumeral};
 use super::options::{MissingRows, ReadOptions};
@@ -250,11 +250,19 @@ impl RowReader {
                 first.get_or_insert(value);
                 self.counter = self.counter.filter(|_| counts);
             }
-            if missing && self.options.missing == MissingRows::Drop {
-                out.truncate(start);
-                self.dropped_rows.push(self.rows - 1);
-                self.dropped += 1;
-                continue;
+            if self.options.missing == MissingRows::Drop {
+                if missing {
+                    out.truncate(start);
+                    self.dropped_rows.push(self.rows - 1);
+                    self.dropped += 1;
+                    continue;
+                }
+                for (column, value) in self.columns.iter_mut().filter(|column| column.kind.is_kept()).zip(&out[start..])
+                {
+                    if let ColumnKind::Category(levels) = &mut column.kind {
+                        levels.keep(*value);
+                    }
+                }
             }
             return Ok(true);
         }
@@ -286,14 +294,14 @@ impl RowReader {
         for column in &self.columns {
             if let ColumnKind::Category(levels) = &column.kind
                 && levels.text_since().is_some()
-                && levels.names.len() > IDENTIFIERS
-                && 2 * levels.names.len() as u64 > self.kept_rows()
+                && levels.count() > IDENTIFIERS
+                && 2 * levels.count() as u64 > self.kept_rows()
             {
-                let (name, count) = (&column.name, levels.names.len());
+                let (name, count) = (&column.name, levels.count());
                 let problem = format!(
                     "holds text with {count} different values in {} rows, as names and identifiers do (leave it out with \
                      --without {name}, or use --categorical {name} if each value is a category)",
-                    self.rows
+                    self.kept_rows()
                 );
                 return bad(column, problem);
             }
@@ -317,7 +325,7 @@ impl RowReader {
     }
 
     /// Sorts the levels of every categorical column; the result is by position among the kept columns.
-    pub fn sorted_levels(&self) -> Result<BTreeMap<usize, (Vec<String>, Vec<f64>)>, DataError> {
+    pub fn sorted_levels(&self) -> Result<BTreeMap<usize, SortedLevels>, DataError> {
         let mut sorted = BTreeMap::new();
         for (i, column) in self.columns.iter().filter(|column| column.kind.is_kept()).enumerate() {
             let reference = self.options.reference_of(&column.name);
@@ -326,14 +334,12 @@ impl RowReader {
             };
             match &column.kind {
                 ColumnKind::Category(levels) => {
+                    let levels = levels.sorted(reference);
                     if let Some(reference) = reference.filter(|name| !levels.names.iter().any(|level| level == name)) {
-                        let known = Names(levels.sorted(None).0);
-                        return bad(format!(
-                            "has no level `{}` to be its reference; it has {known}",
-                            shown(reference.as_bytes())
-                        ));
+                        let (reference, known) = (shown(reference.as_bytes()), Names(levels.names));
+                        return bad(format!("has no level `{reference}` to be its reference; it has {known}"));
                     }
-                    sorted.insert(i, levels.sorted(reference));
+                    sorted.insert(i, levels);
                 }
                 _ if reference.is_some() => {
                     return bad("holds numbers, so it has no reference level (name it in --categorical)".into());
@@ -349,8 +355,8 @@ impl RowReader {
         let text = |column: &TableColumn| match &column.kind {
             ColumnKind::Category(levels) if levels.text_since().is_some() => Some(TextColumn {
                 column: column.name.clone(),
-                levels: levels.names.len(),
-                reference: levels.sorted(self.options.reference_of(&column.name)).0.into_iter().next()?,
+                levels: levels.count(),
+                reference: levels.sorted(self.options.reference_of(&column.name)).names.into_iter().next()?,
             }),
             _ => None,
         };
