@@ -234,7 +234,12 @@ impl RowReader {
             let mut sink =
                 RowSink { out, place, missing: false, first_missing: &mut self.first_missing, marks: &mut self.marks };
             let outcome = match &record {
-                TableRecord::Plain { text, separator } => plain_row(text, *separator, &mut self.columns, &mut sink),
+                TableRecord::Plain { text, separator: b',' } => {
+                    plain_row::<true>(text, b',', &mut self.columns, &mut sink)
+                }
+                TableRecord::Plain { text, separator } => {
+                    plain_row::<false>(text, *separator, &mut self.columns, &mut sink)
+                }
                 TableRecord::Quoted(fields) => field_row(fields.iter(), &mut self.columns, &mut sink),
             };
             let missing = sink.missing;
@@ -515,17 +520,24 @@ impl RowSink<'_> {
     }
 }
 
-fn plain_row(
+/// A row without quotes. `COMMAS`: commas separate its fields, so that decimals have points; known to the compiler, this makes the
+/// most frequent kind of file faster.
+fn plain_row<const COMMAS: bool>(
     text: &[u8],
     separator: u8,
     columns: &mut [TableColumn],
     sink: &mut RowSink,
 ) -> Result<(), (usize, FieldProblem)> {
+    let separator = if COMMAS { b',' } else { separator };
     let last = columns.len() - 1;
     let mut rest = text;
     let mut mark = sink.marks.quick();
     for (position, column) in columns.iter_mut().enumerate() {
-        let quick = if let ColumnKind::Number = column.kind { number::leading(rest, mark) } else { None };
+        let quick = if let ColumnKind::Number = column.kind {
+            number::leading(rest, if COMMAS { b'.' } else { mark })
+        } else {
+            None
+        };
         let length = match quick {
             Some((value, length)) if rest.get(length).is_none_or(|next| *next == separator) => {
                 sink.out.push(value);
