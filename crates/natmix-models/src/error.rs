@@ -149,7 +149,7 @@ pub enum DataError {
         /// The text found there.
         value: String,
         /// What it is, and what to do.
-        problem: String,
+        problem: Box<str>,
     },
     /// A number that is infinite, or too large for a double.
     #[error("{}: {place}, column `{column}`: `{value}` is infinite (correct or remove the row)", .file.display())]

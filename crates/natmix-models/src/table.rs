@@ -33,6 +33,7 @@ mod numeral;
 mod options;
 mod problems;
 mod records;
+mod row_fields;
 mod rows;
 mod unusual;
 

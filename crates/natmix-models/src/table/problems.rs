@@ -37,7 +37,7 @@ impl FieldProblem {
             place,
             column: name.clone(),
             value: value.clone(),
-            problem,
+            problem: problem.into(),
         };
         match self {
             FieldProblem::NumberInText => {
