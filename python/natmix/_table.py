@@ -9,20 +9,39 @@ from typing import Any
 import numpy as np
 
 
-class Table:
-    """Named columns; a column of levels holds indices into its sorted levels."""
+def _absent(values: np.ndarray) -> np.ndarray:
+    """Which values are missing: None, or not equal to themselves."""
+    if values.dtype.kind in "fiub":
+        return np.isnan(values.astype(float))
+    return np.array([value is None or value != value for value in values.tolist()], dtype=bool)
 
-    def __init__(self) -> None:
+
+class Table:
+    """Named columns; a column of levels holds indices into its levels, which are sorted, a chosen reference level first."""
+
+    def __init__(self, missing: str = "error", reference: Mapping[str, str] | None = None) -> None:
+        if missing not in ("error", "drop"):
+            raise ValueError(f"missing must be 'error' or 'drop', not {missing!r}")
         self.names: list[str] = []
         self.columns: list[np.ndarray] = []
         self.levels: dict[int, list[str]] = {}
+        self.missing = missing
+        self.reference = dict(reference or {})
 
     @classmethod
-    def of(cls, X: Any, names: Sequence[str] | None, categorical: Mapping[str, Sequence[str]] | None = None) -> Table:
+    def of(
+        cls,
+        X: Any,
+        names: Sequence[str] | None,
+        categorical: Mapping[str, Sequence[str]] | None = None,
+        missing: str = "error",
+        reference: Mapping[str, str] | None = None,
+    ) -> Table:
         """A table from a data frame, an array ``(n, k)`` or a column ``(n,)``. ``categorical`` has the levels of columns that
-        are known to hold levels; in a data frame, columns that are not numbers hold levels too.
+        are known to hold levels; in a data frame, columns that are not numbers hold levels too. With ``missing="drop"`` columns
+        are kept as they are until :meth:`complete`.
         """
-        table = cls()
+        table = cls(missing, reference)
         known = dict(categorical or {})
         if hasattr(X, "columns") and hasattr(X, "__getitem__"):
             there = [str(c) for c in X.columns]
@@ -56,6 +75,10 @@ class Table:
             raise ValueError(f"column {name!r} has shape {values.shape}, expected one dimension")
         if self.columns and len(values) != len(self.columns[0]):
             raise ValueError(f"column {name!r} has {len(values)} rows, the others {len(self.columns[0])}")
+        if self.missing == "drop":
+            self.names.append(name)
+            self.columns.append(values)
+            return
         if levels is None and values.dtype.kind in "fiub":
             numbers = values.astype(float)
             missing = int(np.isnan(numbers).sum())
@@ -67,14 +90,39 @@ class Table:
         self.names.append(name)
         self.columns.append(numbers)
 
-    @staticmethod
-    def _indices(name: str, values: np.ndarray, levels: Sequence[str] | None) -> tuple[np.ndarray, list[str]]:
+    def complete(self) -> tuple[Table, str | None]:
+        """The rows in which no value is missing, and how many were dropped, in words, if any."""
+        absent = {name: _absent(column) for name, column in zip(self.names, self.columns, strict=True)}
+        dropped = np.any(list(absent.values()), axis=0)
+        if dropped.all():
+            raise ValueError("every row has a missing value, so none is left")
+        table = Table(reference=self.reference)
+        for name, column in zip(self.names, self.columns, strict=True):
+            table.add(name, column[~dropped])
+        if not dropped.any():
+            return table, None
+        counts = ", ".join(f"{name!r} ({int(gone.sum())})" for name, gone in absent.items() if gone.any())
+        rows = int(dropped.sum())
+        verb = "is" if rows == 1 else "are"
+        return table, f"{rows} of {len(dropped)} rows {verb} dropped because values are missing: in {counts}"
+
+    def check_reference(self) -> None:
+        """Refuse reference levels of columns that have none."""
+        for name in self.reference:
+            if name not in self.names or self.names.index(name) not in self.levels:
+                known = ", ".join(self.names[i] for i in self.levels) or "there are none"
+                raise ValueError(f"reference: {name!r} is no column of levels (these are: {known})")
+
+    def _indices(self, name: str, values: np.ndarray, levels: Sequence[str] | None) -> tuple[np.ndarray, list[str]]:
         if values.dtype.kind not in "OUSTb" and levels is None:
             raise TypeError(f"column {name!r} has dtype {values.dtype}, expected numbers or text")
         if any(value is None or value != value for value in values.tolist()):
             raise ValueError(f"column {name!r} has missing values")
         text = [str(value) for value in values.tolist()]
-        found = sorted(set(text)) if levels is None else list(levels)
+        first = self.reference.get(name)
+        found = sorted(set(text), key=lambda level: (level != first, level)) if levels is None else list(levels)
+        if levels is None and first is not None and first not in found:
+            raise ValueError(f"reference: column {name!r} has no level {first!r} (it has {', '.join(found[:20])})")
         place = {level: i for i, level in enumerate(found)}
         unknown = sorted(set(text) - set(place))
         if unknown:

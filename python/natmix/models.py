@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -29,9 +29,15 @@ from ._target import Target
 __all__ = ["Density", "Linear", "Logistic", "Mlp", "Poisson", "Softmax"]
 
 
-def _table(X: Any, names: Sequence[str] | None, columns: Mapping[str, Any]) -> tuple[Table, dict[str, str]]:
+def _table(
+    X: Any,
+    names: Sequence[str] | None,
+    columns: Mapping[str, Any],
+    missing: str = "error",
+    reference: Mapping[str, str] | None = None,
+) -> tuple[Table, dict[str, str]]:
     """A table of features and further columns, and the name of each further column by its role."""
-    table = Table.of(X, names)
+    table = Table.of(X, names, missing=missing, reference=reference)
     roles = {}
     for role, column in columns.items():
         if column is None:
@@ -42,6 +48,11 @@ def _table(X: Any, names: Sequence[str] | None, columns: Mapping[str, Any]) -> t
             name += "'"
         table.add(name, column)
         roles[role] = name
+    if missing == "drop":
+        table, note = table.complete()
+        if note is not None:
+            warnings.warn(note, NatmixWarning, stacklevel=4)
+    table.check_reference()
     return table, roles
 
 
@@ -54,6 +65,8 @@ class _Options(TypedDict, total=False):
     weights: Any
     offset: Any
     names: Sequence[str] | None
+    missing: Literal["error", "drop"]
+    reference: Mapping[str, str] | None
 
 
 def _regression(
@@ -68,10 +81,12 @@ def _regression(
     weights: Any = None,
     offset: Any = None,
     names: Sequence[str] | None = None,
+    missing: Literal["error", "drop"] = "error",
+    reference: Mapping[str, str] | None = None,
 ) -> Target:
     """A regression of the given kind; ``own`` holds the keywords that only this kind has."""
     columns = {"outcome": y, "offset": offset, "exposure": own.get("exposure"), "weights": weights}
-    table, roles = _table(X, names, columns)
+    table, roles = _table(X, names, columns, missing, reference)
     noise_sd = own.get("noise_sd")
     for name, sd in {"prior_sd": prior_sd, "noise_sd": 1.0 if noise_sd is None else noise_sd}.items():
         if not (isinstance(sd, (int, float, np.number)) and sd > 0):
@@ -129,6 +144,11 @@ def Logistic(X: Any, y: Any, **options: Unpack[_Options]) -> Target:
         How often each row counts; a term added to the linear predictor.
     names : sequence of str, optional
         Names of the columns.
+    missing : {"error", "drop"}
+        Whether rows with a missing value are an error or are dropped, with a warning that counts them.
+    reference : dict, optional
+        Levels with which the others of a column are compared, by column, instead of the first in order. The outcome is called
+        ``"y"`` unless it has a name; its reference is the class that is not the positive one.
     """
     return _regression("logistic", X, y, {}, **options)
 

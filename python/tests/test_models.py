@@ -344,3 +344,30 @@ def test_messages_use_python_names():
         post.predict(X[0])
     with pytest.raises(ValueError, match="prior_sd must be a positive number, not 'wide'"):
         natmix.models.Logistic(X, y, prior_sd="wide")
+
+
+def test_rows_with_missing_values_are_dropped():
+    X = [[1.0, "u"], [np.nan, "v"], [3.0, "w"], [4.0, None], [5.0, "u"]]
+    frame = {"a": [x for x, _ in X], "g": [g for _, g in X]}
+    pandas = pytest.importorskip("pandas")
+    y = np.array(["yes", "no", "yes", "no", "no"])
+    with pytest.warns(natmix.NatmixWarning, match=r"2 of 5 rows are dropped.*'a' \(1\), 'g' \(1\)"):
+        dropped = natmix.models.Logistic(pandas.DataFrame(frame), y, missing="drop")
+    kept = natmix.models.Logistic(pandas.DataFrame(frame).iloc[[0, 2, 4]], y[[0, 2, 4]])
+    assert dropped.native.parameter_names == kept.native.parameter_names == ["(intercept)", "a", "g=w"]
+    z = np.random.default_rng(1).normal(size=(5, dropped.dim))
+    assert (dropped.native.values(z) == kept.native.values(z)).all()
+    with pytest.raises(ValueError, match="missing must be 'error' or 'drop'"):
+        natmix.models.Logistic([[1.0], [2.0]], [0, 1], missing="skip")
+    with pytest.raises(ValueError, match="every row has a missing value"):
+        natmix.models.Logistic([[np.nan], [np.nan]], [0, 1], missing="drop")
+
+
+def test_reference_levels_are_chosen():
+    X, y = np.array([["u"], ["v"], ["w"], ["u"], ["v"], ["w"]]), np.array(["yes", "no", "no", "no", "yes", "yes"])
+    usual = natmix.models.Logistic(X, y, names=["g"])
+    other = natmix.models.Logistic(X, y, names=["g"], reference={"g": "w", "y": "yes"})
+    assert (usual.native.parameter_names[1:], other.native.parameter_names[1:]) == (["g=v", "g=w"], ["g=u", "g=v"])
+    for reference, message in [({"g": "x"}, "no level 'x'"), ({"h": "u"}, "'h' is no column of levels")]:
+        with pytest.raises(ValueError, match=message):
+            natmix.models.Logistic(X, y, names=["g"], reference=reference)

@@ -192,7 +192,13 @@ impl Finished {
             components: components(&self.mixture, true),
             parameters,
             mixing,
-            model: ModelSummary { kind, summary, rows: target.num_rows(), priors: problem.priors() },
+            model: ModelSummary {
+                kind,
+                summary,
+                rows: target.num_rows(),
+                priors: problem.priors(),
+                table: problem.table(),
+            },
             config: ("engine", settings),
         };
         let report = self.report(parts);

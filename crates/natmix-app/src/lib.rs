@@ -32,6 +32,7 @@ pub mod saved;
 pub mod settings;
 pub mod stan;
 pub mod summary;
+mod table;
 mod time;
 mod trace;
 pub mod zarr;

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::networks::data::NetworkMemory;
 use crate::saved::{SavedModel, SavedPosterior};
+use natmix_models::table::MissingRows;
 use natmix_models::{CoefficientDraws, EncodedRows, Inputs, Predictions, RegressionMemory, Table, predict};
 use natmix_nets::Examples;
 use natmix_nets::predict::{self as nets, Averaging, NetworkPredictions};
@@ -42,7 +43,7 @@ impl SavedPosterior {
                 rows.refuse_extra_columns()?;
                 Ok(NewRows::Regression(rows))
             }
-            SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.read(path, false)?)),
+            SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.read(path, false, MissingRows::Error)?)),
             model => Err(nothing_to_predict(model)),
         }
     }

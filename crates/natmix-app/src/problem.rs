@@ -7,11 +7,12 @@ use crate::networks::engine;
 use crate::saved::{ExternalMemory, SavedModel};
 use crate::settings::{ModelKind, Settings};
 use crate::stan::StanProblem;
+use crate::table;
 use crate::{Error, networks::data::NetworkMemory};
 use natmix::config::About;
 use natmix::target::Target;
 use natmix_models::densities::Spec;
-use natmix_models::table::TableFile;
+use natmix_models::table::{MissingRows, TableFile};
 use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Observations, OutcomeKind, Study, Table};
 use natmix_nets::Mlp;
 use std::path::Path;
@@ -92,9 +93,14 @@ impl Problem {
         };
         let path = fit.data.as_deref().ok_or_else(|| missing("data"))?;
         let outcome = fit.outcome.clone().ok_or_else(|| missing("outcome"))?;
-        let study = study(path, settings, &settings.design(), kind)?;
+        let mut study = study(path, settings, &settings.design(), kind)?;
         let encoding = &study.memory.encoding;
-        let test = fit.test.as_deref().map(|path| test_rows(path, encoding, &outcome)).transpose()?;
+        let missing = fit.missing.unwrap_or_default();
+        let test = fit.test.as_deref().map(|path| test_rows(path, encoding, &outcome, missing)).transpose()?;
+        let test = test.map(|(rows, notes)| {
+            study.notes.extend(notes);
+            rows
+        });
         let summary = describe(&study, Some(&name_of(path)));
         Ok(Self::Regression(Box::new(TableRegression { study, test, summary })))
     }
@@ -191,6 +197,29 @@ impl Problem {
         }
     }
 
+    /// Notes about the data: how the table was read, and what the levels of the outcome mean.
+    pub fn notes(&self) -> &[String] {
+        match self {
+            Self::Regression(regression) => &regression.study.notes,
+            Self::Network(network) => &network.data.notes,
+            Self::Density(_) | Self::External(_) | Self::Stan(_) => &[],
+        }
+    }
+
+    /// What is known about the table, for the record.
+    pub(crate) fn table(&self) -> Option<serde_json::Value> {
+        match self {
+            Self::Regression(regression) => {
+                let study = &regression.study;
+                Some(table::summary(&study.memory.encoding, &study.facts, Some(study.memory.kind)))
+            }
+            Self::Network(network) => {
+                network.data.input.encoding().map(|encoding| table::summary(encoding, &network.data.facts, None))
+            }
+            Self::Density(_) | Self::External(_) | Self::Stan(_) => None,
+        }
+    }
+
     /// The time that compiling the model took.
     pub fn compiling(&self) -> Duration {
         match self {
@@ -267,14 +296,15 @@ fn describe(study: &Study, file: Option<&str>) -> String {
 /// Reads a table into memory or, if requested or if memory is short, onto disk.
 fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: OutcomeKind) -> Result<Study, Error> {
     let (prior_sd, noise_sd) = (settings.prior_sd(), settings.fit.noise_sd);
+    let reading = settings.reading()?;
     let room = memory::room().unwrap_or(u64::MAX);
     if settings.stream() || memory::may_exceed(path, room) {
-        let file = TableFile::open(path, settings.categorical())?;
+        let file = TableFile::open_with(path, &reading)?;
         if settings.stream() || file.encoded_bytes(&file.encoding(options)?.0) > room {
             return Ok(Study::stored(&file, existing_part(settings.out()), options, kind, prior_sd, noise_sd)?);
         }
     }
-    Ok(Study::new(Table::read(path, settings.categorical())?, options, kind, prior_sd, noise_sd)?)
+    Ok(Study::new(Table::read_with(path, &reading)?, options, kind, prior_sd, noise_sd)?)
 }
 
 /// The innermost existing folder of a path: rows are stored on the same disk as the results.
@@ -282,17 +312,24 @@ fn existing_part(path: &Path) -> &Path {
     path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
 }
 
-/// Rows to score predictions on.
-fn test_rows(path: &Path, encoding: &Encoding, outcome: &str) -> Result<Dataset, Error> {
-    let EncodedRows { dim, x, outcome: y, offset, .. } = encoding.read(path)?;
+/// Rows to score predictions on, and notes about rows that were dropped.
+fn test_rows(
+    path: &Path,
+    encoding: &Encoding,
+    outcome: &str,
+    missing: MissingRows,
+) -> Result<(Dataset, Vec<String>), Error> {
+    let EncodedRows { dim, x, outcome: y, offset, facts, .. } = encoding.read_with(path, missing)?;
+    let notes = facts.notes(None).into_iter().map(|note| format!("{}: {note}", name_of(path))).collect();
     let y = y.ok_or_else(|| {
         Error::Invalid(format!("{} has no column `{outcome}` to score predictions on", path.display()))
     })?;
     let table = Observations::new(x, dim, y)?;
-    Ok(match offset {
+    let rows = match offset {
         Some(offset) => table.with_offset(offset)?.into(),
         None => table.into(),
-    })
+    };
+    Ok((rows, notes))
 }
 
 /// The last part of a path.

@@ -23,6 +23,7 @@ pub use network::NetworkSettings;
 use natmix::config::{About, DEFAULT_SEED, OrAuto, Overrides};
 use natmix::family::{CovarianceKind, Mixture};
 use natmix::{Config, Error, Method};
+use natmix_models::table::{MissingRows, ReadOptions};
 use natmix_models::{DesignOptions, OutcomeKind};
 use read::Entry;
 use serde::{Deserialize, Serialize};
@@ -96,7 +97,7 @@ natmix::overlay! {
         // `None` where a Python function is fitted.
         #[cfg_attr(feature = "clap", arg(value_enum, help_heading = None))]
         pub model: ModelKind,
-        /// Table to fit: .csv or .csv.gz with a header; or a folder of images in MNIST's layout (mlp); or a JSON file (stan)
+        /// Table to fit: text with a header, such as .csv or .csv.gz; or a folder of images in MNIST's layout (mlp); or a JSON file (stan)
         #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
         pub data: PathBuf,
         /// Column to predict
@@ -115,9 +116,25 @@ natmix::overlay! {
         /// Parameter values near which to start a Stan program: a JSON file
         #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
         pub init: PathBuf,
-        /// Columns that hold categories; one-hot encoded
+        /// Columns that hold categories though they look like numbers; columns of text do in any case
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL,...", value_delimiter = ','))]
         pub categorical: Vec<String>,
+        /// Rows with a missing value: error, which counts the missing values, or drop [default: error]
+        #[cfg_attr(
+            feature = "clap",
+            arg(long, value_name = "WHAT", value_parser = natmix::config::parse::<MissingRows>)
+        )]
+        pub missing: MissingRows,
+        /// Columns to use, besides those named in other options; others are not read
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL,...", value_delimiter = ','))]
+        pub only: Vec<String>,
+        /// Columns to leave out
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL,...", value_delimiter = ','))]
+        pub without: Vec<String>,
+        /// Levels with which the others of a column are compared; for a logistic outcome, the class that is not the
+        /// positive one [default: the first in order]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL=LEVEL,...", value_delimiter = ','))]
+        pub reference: Vec<String>,
         /// Column of row weights
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub weights: String,
@@ -241,6 +258,23 @@ impl Settings {
     /// Columns that hold categories.
     pub fn categorical(&self) -> &[String] {
         self.fit.categorical.as_deref().unwrap_or_default()
+    }
+
+    /// How a table is read.
+    pub fn reading(&self) -> Result<ReadOptions, Error> {
+        let FitSettings { missing, only, without, reference, .. } = &self.fit;
+        let mut options = ReadOptions::with_categorical(self.categorical());
+        options.missing = missing.unwrap_or_default();
+        options.only.clone_from(only);
+        options.without = without.clone().unwrap_or_default();
+        for text in reference.iter().flatten() {
+            let (column, level) = text.split_once('=').ok_or_else(|| Error::Config {
+                setting: "reference",
+                problem: format!("must be COL=LEVEL, such as colour=red, not {text}"),
+            })?;
+            options.reference.push((column.trim().to_owned(), level.trim().to_owned()));
+        }
+        Ok(options.for_design(&self.design()))
     }
 
     /// Whether rows stay on disk.

@@ -33,7 +33,7 @@ pub use outcome::{OutcomeKind, check_outcome};
 
 use crate::error::DataError;
 use crate::table::moments::ColumnMoments;
-use crate::table::{Origin, Table, TableFile};
+use crate::table::{Origin, Table, TableFacts, TableFile};
 use encoding::Columns;
 use std::path::Path;
 
@@ -96,6 +96,8 @@ pub struct Design {
     pub encoding: Encoding,
     /// Warnings about the columns.
     pub warnings: Vec<String>,
+    /// What was found while the table was read.
+    pub facts: TableFacts,
 }
 
 impl Design {
@@ -112,6 +114,7 @@ impl Design {
             summaries: &summaries,
         };
         let (encoding, warnings) = Encoding::new(&columns, options)?;
+        let facts = table.facts.clone();
         let rows = encoding.encode(table)?;
         Ok(Design {
             origin: rows.origin,
@@ -124,6 +127,7 @@ impl Design {
             weights: rows.weights,
             encoding,
             warnings,
+            facts,
         })
     }
 

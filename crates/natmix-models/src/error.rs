@@ -55,10 +55,10 @@ pub enum DataError {
         /// Number of columns in it.
         columns: usize,
     },
-    /// A column has an empty name.
+    /// A column without a name holds something else than the numbers of the rows.
     #[error(
-        "{}: column {position} of {columns} has no name in the header (name it, or remove the column: row numbers written by \
-         a spreadsheet or data frame are not data)",
+        "{}: column {position} of {columns} has no name in the header, but holds `{value}` in {place} (name it, or remove the \
+         column)",
         .file.display()
     )]
     UnnamedColumn {
@@ -68,6 +68,10 @@ pub enum DataError {
         position: usize,
         /// Number of columns.
         columns: usize,
+        /// Where the value is.
+        place: Place,
+        /// The value.
+        value: String,
     },
     /// Two columns have the same name.
     #[error("{}: columns {first} and {second} are both named `{column}` (rename one of them)", .file.display())]
@@ -83,7 +87,8 @@ pub enum DataError {
     },
     /// A row has more or fewer fields than the header.
     #[error(
-        "{}: {place} has {found} fields, but the header has {expected} (text with a comma in it must be enclosed in double quotes)",
+        "{}: {place} has {found} fields, but the header has {expected} (text with a {separator} in it must be enclosed in double \
+         quotes)",
         .file.display()
     )]
     Ragged {
@@ -95,6 +100,8 @@ pub enum DataError {
         found: usize,
         /// Fields in the header.
         expected: usize,
+        /// What separates fields, in words.
+        separator: &'static str,
     },
     /// A blank line with data after it.
     #[error("{}: line {line} is blank, but data follows it (remove the line)", .file.display())]
@@ -114,18 +121,6 @@ pub enum DataError {
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// Bytes that are not UTF-8 where a name or a level is needed.
-    #[error("{}: line {line}, field {position}: `{value}` is not UTF-8 text (save the file as UTF-8)", .file.display())]
-    NotUtf8 {
-        /// The file.
-        file: PathBuf,
-        /// The line.
-        line: u64,
-        /// Which field, counted from 1.
-        position: usize,
-        /// The bytes, escaped.
-        value: String,
-    },
     /// Text in a column of numbers.
     #[error(
         "{}: {place}, column `{column}`: `{value}` is not a number (correct it, or use --categorical {column} if the column \
@@ -142,6 +137,20 @@ pub enum DataError {
         /// The text found there.
         value: String,
     },
+    /// A value that is not written as a number or the name of a category should be.
+    #[error("{}: {place}, column `{column}`: `{value}` {problem}", .file.display())]
+    NotPlain {
+        /// The file.
+        file: PathBuf,
+        /// Where.
+        place: Place,
+        /// The column.
+        column: String,
+        /// The text found there.
+        value: String,
+        /// What it is, and what to do.
+        problem: Box<str>,
+    },
     /// A number that is infinite, or too large for a double.
     #[error("{}: {place}, column `{column}`: `{value}` is infinite (correct or remove the row)", .file.display())]
     Infinite {
@@ -155,7 +164,7 @@ pub enum DataError {
         value: String,
     },
     /// Values are missing.
-    #[error("{}: {values} (fill in or remove the rows)", .file.display())]
+    #[error("{}: {values} (fill them in, drop these rows with --missing drop, or leave columns out with --without)", .file.display())]
     Missing {
         /// The file.
         file: PathBuf,
@@ -163,7 +172,10 @@ pub enum DataError {
         values: Box<MissingValues>,
     },
     /// A column that was asked for is not in the table.
-    #[error("{}: there is no column `{column}`, asked for as {role} (the columns are {columns})", .file.display())]
+    #[error(
+        "{}: there is no column `{column}`, asked for as {role}{} (the columns are {columns})",
+        .file.display(), words::did_you_mean(.column, &.columns.0)
+    )]
     UnknownColumn {
         /// The file.
         file: PathBuf,
@@ -176,8 +188,8 @@ pub enum DataError {
     },
     /// A column that the model was fitted with is not in the table to predict.
     #[error(
-        "{}: column `{column}` is missing; the model was fitted with it as {role} (add it; the columns are {columns})",
-        .file.display()
+        "{}: column `{column}` is missing; the model was fitted with it as {role}{} (add it; the columns are {columns})",
+        .file.display(), words::did_you_mean(.column, &.columns.0)
     )]
     MissingColumn {
         /// The file.

@@ -19,7 +19,7 @@
 
 use crate::error::DataError;
 use crate::source::{DataSource, read_error};
-use crate::table::{Origin, Table};
+use crate::table::{Origin, Table, TableFacts};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -95,8 +95,8 @@ impl ImageSet {
             values.extend(image.iter().map(|pixel| f64::from(*pixel) / 255.0));
             values.push(f64::from(*label));
         }
-        let origin = Origin { file: self.file.clone(), rows_before: 0, lines_known: false };
-        Table { origin, names, rows: self.count, values, levels: BTreeMap::new() }
+        let origin = Origin { file: self.file.clone(), rows_before: 0, lines_known: false, dropped: Vec::new() };
+        Table { origin, names, rows: self.count, values, levels: BTreeMap::new(), facts: TableFacts::default() }
     }
 }
 

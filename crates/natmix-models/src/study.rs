@@ -17,7 +17,7 @@ use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
 use crate::error::DataError;
 use crate::observations::{Dataset, Observations};
 use crate::regression::{Regression, RegressionKind};
-use crate::table::{Table, TableFile};
+use crate::table::{Table, TableFacts, TableFile};
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,10 @@ pub struct Study {
     pub memory: RegressionMemory,
     /// Warnings about the data.
     pub warnings: Vec<String>,
+    /// What was found while the table was read, and what the outcome's levels mean.
+    pub notes: Vec<String>,
+    /// What was found while the table was read.
+    pub facts: TableFacts,
     log_scale: f64,
 }
 
@@ -84,7 +88,7 @@ impl Study {
     ) -> Result<Self, StudyError> {
         let design = Design::new(table, &with_outcome(options, outcome, noise_sd))?;
         let classes = design.check_outcome(outcome)?;
-        let Design { names, dim, x, outcome: y, offset, weights, encoding, warnings, .. } = design;
+        let Design { names, dim, x, outcome: y, offset, weights, encoding, warnings, facts, .. } = design;
         let mut observations = Observations::new(x, dim, y)?.with_names(names)?;
         if let Some(offset) = offset {
             observations = observations.with_offset(offset)?;
@@ -93,7 +97,7 @@ impl Study {
             observations = observations.with_weights(weights)?;
         }
         let kind = kind_of(outcome, classes, noise_sd);
-        Self::of_data(observations.into(), kind, encoding, warnings, prior_sd)
+        Self::of_data(observations.into(), kind, encoding, (warnings, facts), prior_sd)
     }
 
     /// The same for a table that stays on disk: its rows are encoded into an unlinked file in `folder`.
@@ -107,14 +111,15 @@ impl Study {
     ) -> Result<Self, StudyError> {
         let (encoding, warnings) = file.encoding(&with_outcome(options, outcome, noise_sd))?;
         let (rows, classes) = file.store(&encoding, outcome, folder)?;
-        Self::of_data(rows.into(), kind_of(outcome, classes, noise_sd), encoding, warnings, prior_sd)
+        let found = (warnings, file.facts().clone());
+        Self::of_data(rows.into(), kind_of(outcome, classes, noise_sd), encoding, found, prior_sd)
     }
 
     fn of_data(
         data: Dataset,
         kind: RegressionKind,
         encoding: Encoding,
-        warnings: Vec<String>,
+        (warnings, facts): (Vec<String>, TableFacts),
         prior_sd: f64,
     ) -> Result<Self, StudyError> {
         let of_intercept = |j: usize| if j == 0 && encoding.intercept { INTERCEPT_PRIOR } else { 1.0 };
@@ -126,7 +131,10 @@ impl Study {
         }
         let scale = encoding.outcome.as_ref().map_or(1.0, |outcome| outcome.scale);
         let log_scale = if scale == 1.0 { 0.0 } else { -scale.ln() * total_weight(regression.data())? };
-        Ok(Self { regression, memory: RegressionMemory { kind, encoding }, warnings, log_scale })
+        let outcome = encoding.outcome.as_ref();
+        let mut notes = facts.notes(outcome.map(|outcome| outcome.column.as_str()));
+        notes.extend(outcome.and_then(|outcome| outcome.classes_in_words(kind)));
+        Ok(Self { regression, memory: RegressionMemory { kind, encoding }, warnings, notes, facts, log_scale })
     }
 
     /// Difference between the log density of the outcomes as given and that of the outcomes as fitted.

@@ -1,10 +1,12 @@
-//! Tables of numbers from CSV files, plain or gzip.
+//! Tables from files of text, plain or gzip: separated by commas, semicolons, tabs or vertical bars.
 //!
-//! A file has a header with the names of the columns. Fields may be quoted (with commas, doubled quotes and line ends inside),
-//! lines may end in LF or CRLF; a byte order mark and blank lines at the end are ignored. Columns hold finite numbers, except for
-//! categorical ones: these hold any text, and their value in the table is the index of the level, with levels sorted (by size
-//! if all of them are numbers, else by text). Missing values (empty fields, `NA`, `N/A`, `NaN`, `null`, `?`, in any case) are counted
-//! and are an error.
+//! A file has a header with the names of the columns. Its separator, line ends and encoding are read off its beginning, the mark
+//! of decimals off its numbers ([`TableFacts`] says what was found). Fields may be quoted, with separators, doubled quotes and
+//! line ends inside. Columns hold finite numbers, or text: a column without any number is categorical, and its values in the table are
+//! indices of levels, which are sorted (by size if all of them are numbers, else by text; a chosen reference level comes first). A
+//! column with both is an error, unless it is said to be categorical. Missing values (empty fields, `NA`, `N/A`, `NaN`, `null`, `?` in any
+//! case; and `.`, `-`, `#N/A` where these are not known to be levels) are counted and are an error, unless their rows are to be
+//! dropped.
 //!
 //! A table takes the memory of its values and a fixed buffer: the lines of a plain file are counted before it is read; for other
 //! streams the table grows by an eighth at a time. For files larger than memory see [`TableFile`].
@@ -20,15 +22,28 @@
 //! ```
 
 mod chunks;
+mod decode;
+mod dialect;
+mod facts;
+mod header;
+mod levels;
 pub(crate) mod moments;
 mod number;
+mod numeral;
+mod options;
+mod problems;
 mod records;
+mod row_fields;
 mod rows;
+mod unusual;
 
 pub use chunks::{Chunks, TableFile};
+pub use facts::{DroppedRows, TableFacts, TextColumn};
+pub use options::{MissingRows, ReadOptions};
 
-use crate::error::{DataError, Names, Place, shown};
+use crate::error::{DataError, Place, shown};
 use crate::source::{DataSource, read_error};
+use levels::{Levels, SortedLevels};
 use rows::{ColumnKind, RowReader};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -43,17 +58,30 @@ pub struct Origin {
     pub rows_before: u64,
     /// Whether row r of the file starts at line r + 1, so that messages can name the line.
     pub lines_known: bool,
+    /// Rows of the file, counted from 0, that are not here because they were dropped: in order, none before `rows_before`.
+    pub dropped: Vec<u64>,
 }
 
 impl Origin {
     /// For rows in memory.
     pub fn label(label: &str) -> Self {
-        Origin { file: label.into(), rows_before: 0, lines_known: false }
+        Origin { file: label.into(), rows_before: 0, lines_known: false, dropped: Vec::new() }
     }
 
     /// Position of row `row`, counted from 0 at the first row here.
     pub fn place(&self, row: usize) -> Place {
-        let row = self.rows_before + row as u64 + 1;
+        // Dropped rows up to this one.
+        let at = self.rows_before + row as u64;
+        let (mut low, mut high) = (0, self.dropped.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.dropped[middle] - middle as u64 <= at {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let row = at + low as u64 + 1;
         Place { row, line: self.lines_known.then_some(row + 1) }
     }
 }
@@ -72,22 +100,35 @@ pub struct Table {
     pub values: Vec<f64>,
     /// For each categorical column its levels; the values of the column are indices into them.
     pub levels: BTreeMap<usize, Vec<String>>,
+    /// What was found while it was read.
+    pub facts: TableFacts,
 }
 
 impl Table {
-    /// Reads a whole file; the columns named in `categorical` hold levels instead of numbers.
+    /// Reads a whole file; the columns named in `categorical` hold levels even if these look like numbers.
     pub fn read(path: &Path, categorical: &[String]) -> Result<Table, DataError> {
-        read_with(path, |names| kinds(path, names, categorical))
+        Self::read_with(path, &ReadOptions::with_categorical(categorical))
     }
 
-    /// Reads only the columns that are in `wanted`, which says whether each is categorical. Other columns
+    /// Reads a whole file.
+    pub fn read_with(path: &Path, options: &ReadOptions) -> Result<Table, DataError> {
+        read(path, options, |names| options.kinds(path, names))
+    }
+
+    /// Reads only the columns that are in `wanted`, with their levels if they are categorical. Other columns
     /// are skipped without being parsed; wanted columns that are missing are left out.
-    pub(crate) fn read_columns(path: &Path, wanted: &HashMap<&str, bool>) -> Result<(Table, Vec<String>), DataError> {
+    pub(crate) fn read_columns(
+        path: &Path,
+        wanted: &HashMap<&str, Option<&[String]>>,
+        missing: MissingRows,
+    ) -> Result<(Table, Vec<String>), DataError> {
         let mut ignored = Vec::new();
-        let table = read_with(path, |names| {
+        let options = ReadOptions { missing, ..ReadOptions::default() };
+        let table = read(path, &options, |names| {
             let kind = |name: &String| match wanted.get(name.as_str()) {
-                Some(true) => ColumnKind::Category(Default::default()),
-                Some(false) => ColumnKind::Number,
+                Some(Some(levels)) => ColumnKind::Category(Levels::known(levels, false)),
+                Some(None) => ColumnKind::Number,
+                None if name.is_empty() => ColumnKind::Unnamed { values: 0, first: 0 },
                 None => {
                     ignored.push(name.clone());
                     ColumnKind::Skip
@@ -121,7 +162,7 @@ impl Table {
             return Err(DataError::BadValue { file, place, column, value: values[at], problem });
         }
         let rows = values.len() / names.len();
-        Ok(Table { origin, names, rows, values, levels: BTreeMap::new() })
+        Ok(Table { origin, names, rows, values, levels: BTreeMap::new(), facts: TableFacts::default() })
     }
 
     /// Position of a column.
@@ -135,34 +176,19 @@ impl Table {
     }
 }
 
-/// The kind of each column, where those named are categorical and the others numbers.
-fn kinds(file: &Path, names: &[String], categorical: &[String]) -> Result<Vec<ColumnKind>, DataError> {
-    if let Some(unknown) = categorical.iter().find(|name| !names.contains(name)) {
-        return Err(DataError::UnknownColumn {
-            file: file.into(),
-            column: shown(unknown.as_bytes()),
-            role: "categorical",
-            columns: Names(names.to_vec()),
-        });
-    }
-    let kind =
-        |name| if categorical.contains(name) { ColumnKind::Category(Default::default()) } else { ColumnKind::Number };
-    Ok(names.iter().map(kind).collect())
-}
-
-fn read_with<F>(path: &Path, choose: F) -> Result<Table, DataError>
+fn read<F>(path: &Path, options: &ReadOptions, choose: F) -> Result<Table, DataError>
 where
     F: FnOnce(&[String]) -> Result<Vec<ColumnKind>, DataError>,
 {
     let source = DataSource::open(path)?;
     let size = source.size.filter(|_| !source.compressed);
-    let mut reader = RowReader::open(path, source, choose)?;
+    let mut reader = RowReader::open(path, source, options, choose)?;
     let width = reader.width();
     let mut values = Vec::new();
     if let Some(size) = size {
         // A row has at least one byte and one separator per field, which also limits the memory for files of blank lines.
         let most = size.saturating_add(1) / (2 * reader.file_columns() as u64);
-        let rows = count_lines(path)?.min(most);
+        let rows = count_lines(path, reader.line_end())?.min(most);
         reserve(path, &mut values, (rows as usize).saturating_mul(width))?;
     }
     loop {
@@ -174,18 +200,17 @@ where
             break;
         }
     }
-    if reader.rows() == 0 {
-        return Err(DataError::NoRows { file: path.into() });
-    }
-    reader.check_missing()?;
+    reader.finish()?;
     values.shrink_to_fit();
     let mut levels = BTreeMap::new();
-    for (column, (names, place)) in reader.sorted_levels() {
+    for (column, SortedLevels { names, place, .. }) in reader.sorted_levels()? {
         values.iter_mut().skip(column).step_by(width).for_each(|value| *value = place[*value as usize]);
         levels.insert(column, names);
     }
-    let origin = Origin { file: path.into(), rows_before: 0, lines_known: reader.one_line_per_row() };
-    Ok(Table { origin, names: reader.names(), rows: reader.rows() as usize, values, levels })
+    let dropped = reader.take_dropped_rows();
+    let origin = Origin { file: path.into(), rows_before: 0, lines_known: reader.one_line_per_row(), dropped };
+    let (names, rows, facts) = (reader.names(), reader.kept_rows() as usize, reader.facts());
+    Ok(Table { origin, names, rows, values, levels, facts })
 }
 
 /// Reserves room for exactly this many more values: doubling, as `Vec` does, could waste half of the memory.
@@ -195,14 +220,14 @@ pub(crate) fn reserve(file: &Path, values: &mut Vec<f64>, more: usize) -> Result
 }
 
 /// An upper bound of the number of rows: all lines but the header, even if quoted text spans lines.
-fn count_lines(path: &Path) -> Result<u64, DataError> {
+fn count_lines(path: &Path, line_end: u8) -> Result<u64, DataError> {
     let mut source = DataSource::open(path)?;
     let mut block = vec![0; 256 * 1024];
     let mut lines = 0;
     loop {
         match source.reader.read(&mut block) {
             Ok(0) => return Ok(lines),
-            Ok(count) => lines += memchr::memchr_iter(b'\n', &block[..count]).count() as u64,
+            Ok(count) => lines += memchr::memchr_iter(line_end, &block[..count]).count() as u64,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(read_error(path, source.compressed, error)),
         }

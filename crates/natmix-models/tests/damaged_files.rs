@@ -8,7 +8,7 @@ use natmix_models::design::{Design, DesignOptions};
 use natmix_models::error::DataError;
 use natmix_models::idx::ImageSet;
 use natmix_models::npy::{self, Array, Order, Values};
-use natmix_models::table::{Table, TableFile};
+use natmix_models::table::{MissingRows, ReadOptions, Table, TableFile};
 use std::path::Path;
 
 /// Pseudo-random damage from a fixed seed.
@@ -78,11 +78,29 @@ fn damaged_tables_neither_panic_nor_exhaust_memory() {
     let texts: Vec<Vec<u8>> = [
         "a,b,g\n1,2.5,x\n-3e2,.5,y\n0.001,1e-7,\"z, \"\"w\"\"\"\n",
         "\u{feff}name,\"b\nb\",g\r\n1,2,u\r\n\"3\",4,\"v\nv\"\r\n\r\n",
+        "# note\n;x;g;\n1;1.234,5;\"u;\n v\";\n\n2;-0,5;NA;\n3;7;wö;\n",
+        "x|g\r1,5|-\r2|yes\r",
     ]
     .iter()
-    .flat_map(|text| [text.as_bytes().to_vec(), gzip(text.as_bytes())])
+    .flat_map(|text| {
+        let utf16: Vec<u8> = std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        [text.as_bytes().to_vec(), gzip(text.as_bytes()), utf16]
+    })
     .collect();
-    check_damaged_versions("fuzz-table", &texts, 2000, |path| {
+    let mut options = ReadOptions::with_categorical(&strings(["g"]));
+    options.missing = MissingRows::Drop;
+    check_damaged_versions("fuzz-table-drop", &texts, 500, |path| {
+        let table = Table::read_with(path, &options)?;
+        assert!(table.values.iter().all(|value| value.is_finite()));
+        assert!((0..table.rows).all(|row| table.origin.place(row).row > row as u64));
+        let file = TableFile::open_with(path, &options)?;
+        let blocks = file.chunks(2)?.collect::<Result<Vec<_>, _>>()?;
+        assert_eq!((file.facts(), blocks.iter().map(|block| block.rows).sum()), (&table.facts, table.rows));
+        assert!(table.values.iter().eq(blocks.iter().flat_map(|block| &block.values)));
+        Ok(())
+    });
+    let texts: Vec<Vec<u8>> = texts[..6].to_vec();
+    check_damaged_versions("fuzz-table", &texts, 1000, |path| {
         let table = Table::read(path, &strings(["g"]))?;
         assert_eq!(table.values.len(), table.rows * table.names.len());
         assert!(table.values.iter().all(|value| value.is_finite()));

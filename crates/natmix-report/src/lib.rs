@@ -211,6 +211,9 @@ pub struct ModelSummary {
     pub rows: Option<usize>,
     /// Priors in words, one line each.
     pub priors: Vec<String>,
+    /// How the table was read: its columns of text, what was left out or dropped, and what the levels of the outcome mean.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub table: Option<serde_json::Value>,
 }
 
 /// Points at which the target was evaluated.

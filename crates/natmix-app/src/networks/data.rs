@@ -6,6 +6,7 @@ use crate::settings::network::{HeldOut, OutcomeLikelihood};
 use natmix::Error;
 use natmix_models::idx::{ImageFolder, ImageSet};
 use natmix_models::study::StudyError;
+use natmix_models::table::{MissingRows, TableFacts};
 use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Table};
 use natmix_nets::{Examples, Network, NetworkLikelihood};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,10 @@ pub struct NetworkData {
     pub summary: String,
     /// Warnings about the data.
     pub warnings: Vec<String>,
+    /// What was found while the table was read, in words.
+    pub notes: Vec<String>,
+    /// The same.
+    pub facts: TableFacts,
 }
 
 impl NetworkData {
@@ -82,11 +87,12 @@ impl NetworkData {
         if path.is_dir() {
             return Self::images(path, settings);
         }
-        let table = Table::read(path, settings.categorical())?;
+        let table = Table::read_with(path, &settings.reading()?)?;
         let mut data = Self::of_table(table, settings, Some(&name_of(path)))?;
-        data.test = settings.fit.test.as_deref().map(|path| data.input.read(path, true)).transpose()?;
+        let missing = settings.fit.missing.unwrap_or_default();
+        data.test = settings.fit.test.as_deref().map(|path| data.input.read(path, true, missing)).transpose()?;
         data.validation = data.input.validation(settings)?;
-        data.ood = settings.network.ood.as_deref().map(|path| data.input.read(path, false)).transpose()?;
+        data.ood = settings.network.ood.as_deref().map(|path| data.input.read(path, false, missing)).transpose()?;
         data.checked()
     }
 
@@ -120,15 +126,29 @@ impl NetworkData {
         )?;
         let train = input.images(&folder.train, true)?;
         let test = match (&settings.fit.test, &folder.test) {
-            (Some(path), _) => Some(input.read(path, true)?),
+            (Some(path), _) => Some(input.read(path, true, MissingRows::Error)?),
             (None, Some(test)) => Some(input.images(test, true)?),
             (None, None) => None,
         };
-        let ood = settings.network.ood.as_deref().map(|path| input.read(path, false)).transpose()?;
+        let ood =
+            settings.network.ood.as_deref().map(|path| input.read(path, false, MissingRows::Error)).transpose()?;
         let validation = input.validation(settings)?;
         let names = (0..size).map(|i| format!("p{}_{}", i / folder.train.width, i % folder.train.width)).collect();
         let summary = format!("images in {}, {} to train on", name_of(path), train.rows());
-        Self { network, input, train, test, validation, ood, names, summary, warnings: Vec::new() }.checked()
+        Self {
+            network,
+            input,
+            train,
+            test,
+            validation,
+            ood,
+            names,
+            summary,
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            facts: TableFacts::default(),
+        }
+        .checked()
     }
 
     /// From a table that is in memory; `file` is where it came from.
@@ -144,7 +164,7 @@ impl NetworkData {
             intercept: true,
             ..DesignOptions::default()
         };
-        let Design { names, dim, rows, x, outcome: y, encoding, warnings, .. } = Design::new(table, &options)?;
+        let Design { names, dim, rows, x, outcome: y, encoding, warnings, facts, .. } = Design::new(table, &options)?;
         if dim < 2 {
             let file = file.unwrap_or("the table");
             return refuse(format!("{file} has no column besides `{outcome}`: there is nothing to learn from"));
@@ -173,6 +193,8 @@ impl NetworkData {
             names: names[1..].to_vec(),
             summary: format!("`{outcome}`{file}, {rows} rows"),
             warnings,
+            notes: facts.notes(Some(&outcome)),
+            facts,
         }
         .checked()
     }
@@ -217,14 +239,14 @@ impl NetworkData {
 
 impl NetworkInput {
     /// Reads rows to predict. Unless `outcome` is set they need no outcomes, and zeros stand in for them.
-    pub fn read(&self, path: &Path, outcome: bool) -> Result<Examples, StudyError> {
+    pub fn read(&self, path: &Path, outcome: bool, missing: MissingRows) -> Result<Examples, StudyError> {
         match self {
             NetworkInput::Images { .. } => {
                 let folder = ImageFolder::read(path)?;
                 self.images(&folder.test.unwrap_or(folder.train), outcome)
             }
             NetworkInput::Table { encoding } => {
-                let rows = encoding.read(path)?;
+                let rows = encoding.read_with(path, missing)?;
                 rows.refuse_extra_columns()?;
                 if outcome && rows.outcome.is_none() {
                     return refuse(format!("{} has no outcome to score predictions on", path.display()));
@@ -245,7 +267,7 @@ impl NetworkInput {
     /// The validation rows, if they are in a file.
     fn validation(&self, settings: &Settings) -> Result<Option<Examples>, StudyError> {
         match &settings.network.validation {
-            Some(HeldOut::File(path)) => Ok(Some(self.read(path, true)?)),
+            Some(HeldOut::File(path)) => Ok(Some(self.read(path, true, settings.fit.missing.unwrap_or_default())?)),
             _ => Ok(None),
         }
     }

@@ -72,6 +72,7 @@ pub(crate) fn record(
             summary: data.describe(),
             rows: Some(rows.rows()),
             priors: problem.priors(),
+            table: problem.table(),
         },
         config: ("training", settings),
     });

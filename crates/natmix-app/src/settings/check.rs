@@ -60,7 +60,20 @@ impl Settings {
             let names = ModelKind::ALL.map(ModelKind::name).join(", ");
             return refuse("model", format!("must be one of {names}: natmix fit MODEL ..."));
         };
-        let of_tables = ["data", "outcome", "test", "categorical", "weights", "offset", "exposure", "stream"];
+        let of_tables = [
+            "data",
+            "outcome",
+            "test",
+            "categorical",
+            "missing",
+            "only",
+            "without",
+            "reference",
+            "weights",
+            "offset",
+            "exposure",
+            "stream",
+        ];
         let of_designs = ["standardize", "intercept", "prior_sd"];
         for setting in self.fit.given() {
             let (read, by) = match setting {
@@ -109,6 +122,7 @@ impl Settings {
 
     fn check_numbers(&self) -> Result<(), Error> {
         check_threads(self.threads())?;
+        self.reading()?;
         if let Some(frames) = self.fit.trace_frames
             && !MOMENTS.contains(&frames)
         {

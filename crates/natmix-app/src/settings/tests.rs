@@ -6,7 +6,7 @@ use natmix::estimate::Trick;
 use natmix_nets::train::Optimiser;
 
 const FILES: [&str; 3] = [
-    "model = \"logistic\"\ndata = \"a.csv\"\noutcome = \"y\"\ncategorical = [\"b\", \"c\"]\nstandardize = true\nprior_sd = 2.5\nseed = 3\n",
+    "model = \"logistic\"\ndata = \"a.csv\"\noutcome = \"y\"\ncategorical = [\"b\", \"c\"]\nmissing = \"drop\"\nonly = [\"a\"]\nwithout = [\"e\"]\nreference = [\"b=x\"]\nstandardize = true\nprior_sd = 2.5\nseed = 3\n",
     "model = \"density\"\nspec = \"a.json\"\nmethod = \"von\"\ncomponents = \"5\"\ncovariance = \"full\"\nrule = \"plain\"\nrate = 0.1\n",
     "model = \"linear\"\nnoise_sd = 0.5\nminibatch = 100\ntolerance = 0.01\nmax_evals = 1000\ninit_sd = 2.0\nthreads = 2\nstream = true\ntrace_frames = 60\n",
 ];

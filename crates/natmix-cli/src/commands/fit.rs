@@ -28,7 +28,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     // Compiling is done once for many fits: it does not count.
     let began = began + problem.compiling();
     if !args.quiet {
-        problem.warnings().iter().for_each(|warning| output::note(&format!("note: {warning}")));
+        problem.notes().iter().chain(problem.warnings()).for_each(|warning| output::note(&format!("note: {warning}")));
         let place = settings.out().display();
         match (args.resume, left_behind(settings.out())) {
             (false, LeftBehind::Checkpoint) => output::note(&format!(

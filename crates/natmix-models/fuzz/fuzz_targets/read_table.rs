@@ -1,11 +1,12 @@
 //! A table, plain or gzip, is refused or read; read in blocks it is the same, and so are the rows that are stored on disk.
 //!
-//! The first byte of the input decides whether the rest is compressed, which columns are categorical, and the model.
+//! The first byte of the input decides whether the rest is compressed, which columns are categorical, whether rows with missing
+//! values are dropped, and the model.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use natmix_models::design::{Design, DesignOptions, OutcomeKind};
-use natmix_models::table::{Table, TableFile};
+use natmix_models::table::{MissingRows, ReadOptions, Table, TableFile};
 use natmix_models::Dataset;
 use std::io::Write;
 
@@ -20,8 +21,12 @@ fuzz_target!(|bytes: &[u8]| {
     }
     std::fs::write(&path, &content).unwrap();
     let categorical = if how & 2 != 0 { vec!["a".to_string()] } else { Vec::new() };
-    let whole = Table::read(&path, &categorical);
-    let file = TableFile::open(&path, &categorical);
+    let mut options = ReadOptions::with_categorical(&categorical);
+    if how & 0x20 != 0 {
+        options.missing = MissingRows::Drop;
+    }
+    let whole = Table::read_with(&path, &options);
+    let file = TableFile::open_with(&path, &options);
     let (whole, file) = match (whole, file) {
         (Ok(whole), Ok(file)) => (whole, file),
         (Err(one), Err(two)) => return assert_eq!(one.to_string(), two.to_string()),
@@ -29,6 +34,8 @@ fuzz_target!(|bytes: &[u8]| {
     };
     assert_eq!((whole.values.len(), file.rows()), (whole.rows * whole.names.len(), whole.rows));
     assert!(whole.values.iter().all(|value| value.is_finite()));
+    assert_eq!((file.facts(), file.levels()), (&whole.facts, &whole.levels));
+    assert!((0..whole.rows).all(|row| whole.origin.place(row).row > row as u64));
     let pieces: Vec<Table> = file.chunks(3).unwrap().collect::<Result<_, _>>().unwrap();
     assert_eq!(pieces.iter().flat_map(|piece| piece.values.clone()).collect::<Vec<_>>(), whole.values);
 

@@ -2,7 +2,7 @@
 
 use super::encoding::{Coding, Encoding};
 use crate::error::{DataError, Names, shown};
-use crate::table::{Origin, Table, reserve};
+use crate::table::{MissingRows, Origin, Table, TableFacts, reserve};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -26,6 +26,8 @@ pub struct EncodedRows {
     pub weights: Option<Vec<f64>>,
     /// Columns that the model does not use and that were left out.
     pub ignored: Vec<String>,
+    /// What was found while they were read.
+    pub facts: TableFacts,
 }
 
 impl EncodedRows {
@@ -57,9 +59,15 @@ enum ColumnFill {
 impl Encoding {
     /// Reads and encodes a file. Columns that the model does not use are skipped, so they may hold anything.
     pub fn read(&self, path: &Path) -> Result<EncodedRows, DataError> {
-        let (table, ignored) = Table::read_columns(path, &self.wanted())?;
+        self.read_with(path, MissingRows::Error)
+    }
+
+    /// The same, with a choice of what happens to rows with missing values.
+    pub fn read_with(&self, path: &Path, missing: MissingRows) -> Result<EncodedRows, DataError> {
+        let (table, ignored) = Table::read_columns(path, &self.wanted(), missing)?;
+        let facts = table.facts.clone();
         let mut rows = self.encode(table)?;
-        rows.ignored = ignored;
+        (rows.ignored, rows.facts) = (ignored, facts);
         Ok(rows)
     }
 
@@ -87,7 +95,8 @@ impl Encoding {
                 at += if let ColumnFill::Levels { width, .. } = fill { *width } else { 1 };
             }
         })?;
-        Ok(EncodedRows { origin: table.origin, rows: table.rows, dim, x, outcome, offset, weights, ignored })
+        let (origin, rows, facts) = (table.origin, table.rows, TableFacts::default());
+        Ok(EncodedRows { origin, rows, dim, x, outcome, offset, weights, ignored, facts })
     }
 
     fn fills(&self, table: &Table) -> Result<Vec<ColumnFill>, DataError> {
@@ -165,7 +174,7 @@ fn must_be_numbers(table: &Table, from: usize) -> Result<(), DataError> {
     if !table.levels.contains_key(&from) {
         return Ok(());
     }
-    let problem = "is categorical here, but the model was fitted with numbers in it (leave it out of --categorical)";
+    let problem = "is categorical here, but the model was fitted with numbers in it (write numbers, or fit again)";
     Err(DataError::BadColumn {
         file: table.origin.file.clone(),
         column: table.names[from].clone(),

@@ -5,6 +5,7 @@
 
 use super::DesignOptions;
 use crate::error::{DataError, Names, shown};
+use crate::regression::RegressionKind;
 use crate::table::moments::Summary;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -54,7 +55,7 @@ pub enum Coding {
     },
     /// One 0/1 column per level.
     Levels {
-        /// The levels, sorted.
+        /// The levels, the reference first.
         levels: Vec<String>,
         /// Whether the first level has no column, because the intercept represents it.
         first_dropped: bool,
@@ -272,12 +273,38 @@ impl Encoding {
         Ok(())
     }
 
-    /// Every column that is of use for new rows, and whether it is categorical.
-    pub(super) fn wanted(&self) -> HashMap<&str, bool> {
+    /// Every column that is of use for new rows, and its levels if it is categorical.
+    pub(super) fn wanted(&self) -> HashMap<&str, Option<&[String]>> {
         let special = [&self.offset, &self.exposure, &self.weights].into_iter().flatten();
-        let features = self.features.iter().map(|f| (f.column.as_str(), matches!(f.coding, Coding::Levels { .. })));
-        let outcome = self.outcome.iter().map(|outcome| (outcome.column.as_str(), outcome.levels.is_some()));
-        special.map(|name| (name.as_str(), false)).chain(outcome).chain(features).collect()
+        let features = self.features.iter().map(|feature| match &feature.coding {
+            Coding::Levels { levels, .. } => (feature.column.as_str(), Some(&levels[..])),
+            Coding::Number { .. } => (feature.column.as_str(), None),
+        });
+        let outcome = self.outcome.iter().map(|outcome| (outcome.column.as_str(), outcome.levels.as_deref()));
+        special.map(|name| (name.as_str(), None)).chain(outcome).chain(features).collect()
+    }
+}
+
+impl OutcomeColumn {
+    /// Which of its levels a regression gives the probability of, or compares the others with.
+    pub fn classes_in_words(&self, kind: RegressionKind) -> Option<String> {
+        let column = shown(self.column.as_bytes());
+        match (kind, self.levels.as_deref()?) {
+            (RegressionKind::Logistic, [negative, positive]) => {
+                let [negative, positive] = [negative, positive].map(|level| shown(level.as_bytes()));
+                Some(format!(
+                    "outcome `{column}`: `{positive}` is the positive class, `{negative}` the other (--reference {column}={positive} \
+                     exchanges them)"
+                ))
+            }
+            (RegressionKind::Softmax { .. }, [reference, ..]) => {
+                let reference = shown(reference.as_bytes());
+                Some(format!(
+                    "outcome `{column}`: `{reference}` is the reference class (--reference {column}=CLASS chooses another)"
+                ))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -1,8 +1,12 @@
 //! Tables larger than memory: one pass to check and summarise the file, then blocks of rows as often as needed.
 
+use super::facts::TableFacts;
+use super::levels::Levels;
 use super::moments::{ColumnMoments, Summary};
-use super::rows::{ColumnKind, Levels, RowReader};
-use super::{Origin, Table, kinds, reserve};
+use super::numeral::Decimal;
+use super::options::ReadOptions;
+use super::rows::{ColumnKind, RowReader};
+use super::{Origin, Table, reserve};
 use crate::error::DataError;
 use crate::source::DataSource;
 use std::collections::BTreeMap;
@@ -28,21 +32,33 @@ const PASS_ROWS: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct TableFile {
     path: PathBuf,
+    options: ReadOptions,
+    /// Names of all columns of the file, and for those that are kept their position among these.
+    header: Vec<(String, Option<usize>)>,
+    decimal: Decimal,
     names: Vec<String>,
     rows: usize,
     levels: BTreeMap<usize, Vec<String>>,
+    /// Levels of dropped rows only.
+    unused: BTreeMap<usize, Vec<String>>,
     summaries: Vec<Summary>,
+    facts: TableFacts,
 }
 
 impl TableFile {
     /// Reads the file once from start to end: does every check of [`Table::read`], and finds levels, means and standard deviations.
     pub fn open(path: &Path, categorical: &[String]) -> Result<TableFile, DataError> {
+        Self::open_with(path, &ReadOptions::with_categorical(categorical))
+    }
+
+    /// The same, with every check of [`Table::read_with`].
+    pub fn open_with(path: &Path, options: &ReadOptions) -> Result<TableFile, DataError> {
         let source = DataSource::open(path)?;
         if source.size.is_none() {
             let problem = "this is a pipe, which cannot be read more than once (save it to a file first)".into();
             return Err(DataError::BadFile { file: path.into(), problem });
         }
-        let mut reader = RowReader::open(path, source, |names| kinds(path, names, categorical))?;
+        let mut reader = RowReader::open(path, source, options, |names| options.kinds(path, names))?;
         let width = reader.width();
         let mut block = Vec::with_capacity(width * PASS_ROWS.min((1 << 24) / width).max(1));
         let mut moments = ColumnMoments::new(width);
@@ -53,13 +69,24 @@ impl TableFile {
             }
         }
         moments.add(&block);
-        if reader.rows() == 0 {
-            return Err(DataError::NoRows { file: path.into() });
+        reader.finish()?;
+        let (mut levels, mut unused) = (BTreeMap::new(), BTreeMap::new());
+        for (column, sorted) in reader.sorted_levels()? {
+            levels.insert(column, sorted.names);
+            unused.insert(column, sorted.unused);
         }
-        reader.check_missing()?;
-        let levels = reader.sorted_levels().into_iter().map(|(column, (names, _))| (column, names)).collect();
-        let (names, rows) = (reader.names(), reader.rows() as usize);
-        Ok(TableFile { path: path.into(), names, rows, levels, summaries: moments.finish() })
+        Ok(TableFile {
+            path: path.into(),
+            options: options.clone(),
+            header: reader.header(),
+            decimal: reader.decimal(),
+            names: reader.names(),
+            rows: reader.kept_rows() as usize,
+            levels,
+            unused,
+            summaries: moments.finish(),
+            facts: reader.facts(),
+        })
     }
 
     /// The file.
@@ -82,6 +109,11 @@ impl TableFile {
         &self.levels
     }
 
+    /// What was found while it was read.
+    pub fn facts(&self) -> &TableFacts {
+        &self.facts
+    }
+
     pub(crate) fn summaries(&self) -> &[Summary] {
         &self.summaries
     }
@@ -93,16 +125,19 @@ impl TableFile {
     pub fn chunks(&self, rows: usize) -> Result<Chunks, DataError> {
         assert!(rows > 0, "a chunk needs at least one row");
         let kinds = |names: &[String]| {
-            if names != self.names {
+            if !names.iter().eq(self.header.iter().map(|(name, _)| name)) {
                 return Err(self.changed("its header is different".into()));
             }
-            let kind = |column| match self.levels.get(&column) {
-                Some(levels) => ColumnKind::Category(Levels::fixed(levels)),
-                None => ColumnKind::Number,
+            let kind = |kept: Option<usize>| {
+                let Some(kept) = kept else { return ColumnKind::Skip };
+                let Some(levels) = self.levels.get(&kept) else { return ColumnKind::Number };
+                let unused = self.unused.get(&kept).map(Vec::as_slice).unwrap_or_default();
+                ColumnKind::Category(Levels::known(&[levels, unused].concat(), true))
             };
-            Ok((0..names.len()).map(kind).collect())
+            Ok(self.header.iter().map(|(_, kept)| kind(*kept)).collect())
         };
-        let reader = RowReader::open(&self.path, DataSource::open(&self.path)?, kinds)?;
+        let reader = RowReader::open(&self.path, DataSource::open(&self.path)?, &self.options, kinds)?;
+        let reader = reader.with_decimal(self.decimal);
         Ok(Chunks { file: self.clone(), reader, rows, done: false })
     }
 
@@ -128,7 +163,7 @@ impl std::fmt::Debug for Chunks {
 impl Chunks {
     fn read(&mut self) -> Result<Option<Table>, DataError> {
         let (file, before) = (&self.file, self.reader.rows());
-        let left = file.rows.saturating_sub(before as usize);
+        let left = file.rows.saturating_sub(self.reader.kept_rows() as usize);
         let mut values = Vec::new();
         reserve(&file.path, &mut values, self.rows.min(left).saturating_mul(file.names.len()))?;
         let mut rows = 0;
@@ -140,19 +175,16 @@ impl Chunks {
         }
         self.reader.check_missing()?;
         if rows < self.rows.min(left) {
-            return Err(file.changed(format!("it has {} rows instead of {}", self.reader.rows(), file.rows)));
+            return Err(file.changed(format!("it has {} rows instead of {}", self.reader.kept_rows(), file.rows)));
         }
-        Ok((rows > 0).then(|| Table {
-            origin: Origin {
-                file: file.path.clone(),
-                rows_before: before,
-                lines_known: self.reader.one_line_per_row(),
-            },
-            names: file.names.clone(),
-            rows,
-            values,
-            levels: file.levels.clone(),
-        }))
+        let origin = Origin {
+            file: file.path.clone(),
+            rows_before: before,
+            lines_known: self.reader.one_line_per_row(),
+            dropped: self.reader.take_dropped_rows(),
+        };
+        let (names, levels, facts) = (file.names.clone(), file.levels.clone(), file.facts.clone());
+        Ok((rows > 0).then_some(Table { origin, names, rows, values, levels, facts }))
     }
 }
 

@@ -12,15 +12,16 @@ const POWERS: [f64; 23] = [
 /// Most digits that always fit into 64 bits.
 const MOST_DIGITS: usize = 19;
 
-/// The number at the start of the text and its length, if it can be computed exactly without the general algorithm.
+/// The number at the start of the text and its length, if it can be computed exactly without the general algorithm. `mark`
+/// stands before the decimals.
 #[inline]
-pub(crate) fn leading(text: &[u8]) -> Option<(f64, usize)> {
+pub(crate) fn leading(text: &[u8], mark: u8) -> Option<(f64, usize)> {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let (whole, mut at) = digits(text, sign, 0);
     let mut value = whole;
     let mut count = at - sign;
     let mut fraction = 0;
-    if text.get(at) == Some(&b'.') {
+    if text.get(at) == Some(&mark) {
         let start = at + 1;
         (value, at) = digits(text, start, whole);
         fraction = at - start;
@@ -58,7 +59,7 @@ fn digits(text: &[u8], mut at: usize, mut value: u64) -> (u64, usize) {
 /// A whole field as a number, spaces around it ignored. May be infinite or NaN, as `str::parse` reads those words.
 pub(crate) fn parse(field: &[u8]) -> Option<f64> {
     let field = field.trim_ascii();
-    match leading(field) {
+    match leading(field, b'.') {
         Some((value, length)) if length == field.len() => Some(value),
         _ => std::str::from_utf8(field).ok()?.parse().ok(),
     }
@@ -70,6 +71,11 @@ pub(crate) fn is_missing(field: &[u8]) -> bool {
     field.is_empty() || [&b"na"[..], b"n/a", b"nan", b"null", b"?"].iter().any(|word| field.eq_ignore_ascii_case(word))
 }
 
+/// Whether the field marks a missing value unless it is known to be a level: a category may well be called `-`.
+pub(crate) fn is_missing_or_level(field: &[u8]) -> bool {
+    matches!(field.trim_ascii(), b"." | b"-" | b"--" | b"\xe2\x80\x93" | b"#N/A" | b"#n/a" | b"<NA>")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,7 +83,7 @@ mod tests {
     fn same_as_std(text: &str) {
         let expected = text.parse::<f64>().ok().map(f64::to_bits);
         assert_eq!(parse(text.as_bytes()).map(f64::to_bits), expected, "{text}");
-        if let Some((value, length)) = leading(text.as_bytes()) {
+        if let Some((value, length)) = leading(text.as_bytes(), b'.') {
             assert_eq!(Some(value.to_bits()), text[..length].parse().ok().map(f64::to_bits), "{text}");
         }
     }
@@ -126,6 +132,12 @@ mod tests {
         }
         for text in ["0", "none", "inf", "-"] {
             assert!(!is_missing(text.as_bytes()), "{text}");
+        }
+        for text in ["-", " . ", "#N/A", "<NA>", "\u{2013}"] {
+            assert!(is_missing_or_level(text.as_bytes()), "{text}");
+        }
+        for text in ["-1", ".5", "none", "N"] {
+            assert!(!is_missing_or_level(text.as_bytes()), "{text}");
         }
     }
 }

@@ -3,6 +3,8 @@
 //! A record without quotes is returned as it is; one with quotes is split into fields here, because only parsing shows where it
 //! ends. A quote opens a quoted field only at the start of the field; elsewhere it is an ordinary character.
 
+use super::decode::Utf16;
+use super::dialect::{Dialect, SAMPLE, look_at};
 use crate::error::DataError;
 use crate::source::{DataSource, read_error};
 use memchr::memchr2;
@@ -44,20 +46,32 @@ impl Fields {
 
 /// One record, without its line end.
 pub(crate) enum TableRecord<'a> {
-    /// Without quotes: the fields are separated by commas.
-    Plain(&'a [u8]),
+    /// Without quotes.
+    Plain {
+        /// All fields.
+        text: &'a [u8],
+        /// What separates them.
+        separator: u8,
+    },
     /// Split into fields.
     Quoted(&'a Fields),
 }
 
 impl TableRecord<'_> {
+    /// Whether no field holds anything.
     pub fn is_blank(&self) -> bool {
-        matches!(self, TableRecord::Plain(text) if text.trim_ascii().is_empty())
+        match self {
+            TableRecord::Plain { text, separator } => {
+                text.iter().all(|byte| byte == separator || byte.is_ascii_whitespace())
+            }
+            // A quoted field that is alone may be a value.
+            TableRecord::Quoted(fields) => fields.len() > 1 && fields.iter().all(|field| field.trim_ascii().is_empty()),
+        }
     }
 
     pub fn field_count(&self) -> usize {
         match self {
-            TableRecord::Plain(text) => memchr::memchr_iter(b',', text).count() + 1,
+            TableRecord::Plain { text, separator } => memchr::memchr_iter(*separator, text).count() + 1,
             TableRecord::Quoted(fields) => fields.len(),
         }
     }
@@ -65,21 +79,21 @@ impl TableRecord<'_> {
     /// Calls `visit` with every field in order.
     pub fn for_each(&self, visit: impl FnMut(&[u8])) {
         match self {
-            TableRecord::Plain(text) => text.split(|byte| *byte == b',').for_each(visit),
+            TableRecord::Plain { text, separator } => text.split(|byte| byte == separator).for_each(visit),
             TableRecord::Quoted(fields) => fields.iter().for_each(visit),
         }
     }
 }
 
 /// Result of a search for the end of a record.
-enum FoundRecord {
+pub(crate) enum FoundRecord {
     /// A record without quotes: its length without and with the line end.
     Plain { length: usize, used: usize },
     /// A record with quotes, now in `fields`: its length with the line end, and the line ends in it.
     Quoted { used: usize, lines: u64 },
     /// The record continues beyond the buffer.
     Unfinished,
-    /// A closing quote is followed by something other than a comma.
+    /// A closing quote is followed by something other than a separator.
     TextAfterQuote,
     /// The stream ends inside quotes.
     OpenQuote,
@@ -97,10 +111,16 @@ pub(crate) struct Records {
     next_line: u64,
     record: Option<Range<usize>>,
     fields: Fields,
+    /// How records are separated.
+    pub dialect: Dialect,
+    /// Fields of the first row, and whether the last one is empty.
+    pub first_row: Option<(usize, bool)>,
+    /// Whether the file is UTF-16.
+    pub utf16: bool,
 }
 
 impl Records {
-    /// Starts at the first byte after a byte order mark; refuses files that are clearly not CSV.
+    /// Starts at the header; refuses files that are clearly not tables of text.
     pub fn new(file: &Path, source: DataSource) -> Result<Self, DataError> {
         let mut records = Records {
             file: file.into(),
@@ -113,14 +133,22 @@ impl Records {
             next_line: 1,
             record: None,
             fields: Fields::default(),
+            dialect: Dialect { separator: b',', line_end: b'\n' },
+            first_row: None,
+            utf16: false,
         };
         while !records.at_end && records.end < 8 {
             records.fill()?;
         }
         let head = &records.buffer[..records.end];
-        let other_kind = match head {
+        if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = head {
+            let (big, rest) = (head[0] == 0xfe, head[2..].to_vec());
+            let source = std::mem::replace(&mut records.source.reader, Box::new(std::io::empty()));
+            records.source.reader = Box::new(Utf16::new(std::io::Cursor::new(rest).chain(source), big));
+            (records.utf16, records.end, records.at_end) = (true, 0, false);
+        }
+        let other_kind = match &records.buffer[..records.end] {
             [b'P', b'K', 3, 4, ..] => "a zip archive or a spreadsheet (.xlsx); export the table as CSV",
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "UTF-16 text; save it as UTF-8",
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', ..] | [b'B', b'Z', b'h', b'1'..=b'9', 0x31, ..] => {
                 "compressed, but not with gzip; decompress it first"
             }
@@ -132,9 +160,17 @@ impl Records {
             let problem = format!("this is not a CSV file, but looks like {other_kind}");
             return Err(DataError::BadFile { file: file.into(), problem });
         }
-        if head.starts_with(b"\xef\xbb\xbf") {
+        if records.buffer[..records.end].starts_with(b"\xef\xbb\xbf") {
             records.start = 3;
         }
+        while !records.at_end && records.end < SAMPLE {
+            records.fill()?;
+        }
+        let sample = &records.buffer[records.start..records.end.min(SAMPLE)];
+        let beginning = look_at(file, sample, records.at_end && records.end <= SAMPLE)?;
+        records.start += beginning.skip.0;
+        records.next_line += beginning.skip.1;
+        (records.dialect, records.first_row) = (beginning.dialect, beginning.first_row);
         Ok(records)
     }
 
@@ -146,7 +182,7 @@ impl Records {
             if rest.is_empty() && self.at_end {
                 return Ok(false);
             }
-            let problem = match find_record(rest, self.at_end, &mut self.fields) {
+            let problem = match find_record(rest, self.at_end, self.dialect, &mut self.fields) {
                 FoundRecord::Plain { length, used } => {
                     let text = &rest[..length];
                     let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -180,7 +216,7 @@ impl Records {
     /// The current record.
     pub fn record(&self) -> TableRecord<'_> {
         match &self.record {
-            Some(range) => TableRecord::Plain(&self.buffer[range.clone()]),
+            Some(range) => TableRecord::Plain { text: &self.buffer[range.clone()], separator: self.dialect.separator },
             None => TableRecord::Quoted(&self.fields),
         }
     }
@@ -215,16 +251,16 @@ impl Records {
 
 /// Searches for the end of the record at the start of `text`, which is the end of the stream if `last`.
 #[inline]
-fn find_record(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
-    match memchr2(b'\n', b'"', text) {
-        Some(length) if text[length] == b'\n' => FoundRecord::Plain { length, used: length + 1 },
-        Some(_) => find_quoted(text, last, fields),
+pub(crate) fn find_record(text: &[u8], last: bool, dialect: Dialect, fields: &mut Fields) -> FoundRecord {
+    match memchr2(dialect.line_end, b'"', text) {
+        Some(length) if text[length] != b'"' => FoundRecord::Plain { length, used: length + 1 },
+        Some(_) => find_quoted(text, last, dialect, fields),
         None if last => FoundRecord::Plain { length: text.len(), used: text.len() },
         None => FoundRecord::Unfinished,
     }
 }
 
-fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
+fn find_quoted(text: &[u8], last: bool, dialect: Dialect, fields: &mut Fields) -> FoundRecord {
     #[derive(PartialEq)]
     enum QuoteState {
         Start,
@@ -232,6 +268,7 @@ fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
         InQuotes,
         AfterQuote,
     }
+    let Dialect { separator, line_end } = dialect;
     fields.clear();
     let (mut state, mut lines) = (QuoteState::Start, 1);
     let mut at = 0;
@@ -241,7 +278,7 @@ fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
         match (&state, byte) {
             (QuoteState::InQuotes, b'"') => state = QuoteState::AfterQuote,
             (QuoteState::InQuotes, _) => {
-                lines += u64::from(byte == b'\n');
+                lines += u64::from(byte == line_end);
                 fields.bytes.push(byte);
             }
             // A doubled quote: the presumed closing quote is a quote in the text.
@@ -249,11 +286,11 @@ fn find_quoted(text: &[u8], last: bool, fields: &mut Fields) -> FoundRecord {
                 fields.bytes.push(b'"');
                 state = QuoteState::InQuotes;
             }
-            (_, b',') => {
+            (_, byte) if byte == separator => {
                 fields.end_field();
                 state = QuoteState::Start;
             }
-            (_, b'\n') => {
+            (_, byte) if byte == line_end => {
                 if state == QuoteState::Plain && fields.bytes.last() == Some(&b'\r') {
                     fields.bytes.pop();
                 }

@@ -1,129 +1,137 @@
-//! From records to rows of numbers: header, kinds of columns, levels, missing values.
+//! From records to rows of numbers: kinds of columns, levels, missing values.
 
-use super::number;
+use super::facts::{DroppedRows, TableFacts, TextColumn};
+use super::header::read_header;
+use super::levels::{Levels, SortedLevels};
+use super::numeral::{Decimal, NotNumeral};
+use super::options::{MissingRows, ReadOptions};
+use super::problems::{FieldProblem, FieldText};
 use super::records::{Records, TableRecord};
+use super::row_fields::{Marks, NotedField, RowSink, field_row, plain_row};
 use crate::error::{DataError, MissingValues, Names, Place, shown};
 use crate::source::DataSource;
-use memchr::memchr;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Most levels that a categorical column may have: every level is a column of the design.
-const MOST_LEVELS: usize = 10_000;
+/// A column of text with more levels than this, and than half of the rows, holds identifiers.
+const IDENTIFIERS: usize = 10;
 
 /// How a column of the file is read.
 #[derive(Clone, Debug)]
 pub(crate) enum ColumnKind {
     Number,
     Category(Levels),
+    /// Numbers or text: its first value decides.
+    Open,
+    /// Without a name: left out if it is empty, or counts the rows from 0 or 1.
+    Unnamed {
+        /// How many values it has so far, and the first of them.
+        values: u64,
+        first: u64,
+    },
     /// Skipped.
     Skip,
 }
 
-/// Levels of a categorical column, in order of appearance, or fixed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Levels {
-    index: HashMap<String, usize>,
-    names: Vec<String>,
-    fixed: bool,
-}
-
-impl Levels {
-    pub fn fixed(names: &[String]) -> Self {
-        let index = names.iter().enumerate().map(|(i, name)| (name.clone(), i)).collect();
-        Levels { index, names: names.to_vec(), fixed: true }
-    }
-
-    fn find(&mut self, field: &[u8]) -> Result<f64, FieldProblem> {
-        let name = std::str::from_utf8(field.trim_ascii()).map_err(|_| FieldProblem::NotUtf8)?;
-        if let Some(known) = self.index.get(name) {
-            return Ok(*known as f64);
-        }
-        if self.fixed {
-            return Err(FieldProblem::UnknownLevel);
-        }
-        if self.names.len() == MOST_LEVELS {
-            return Err(FieldProblem::TooManyLevels);
-        }
-        let new = self.names.len();
-        self.index.insert(name.into(), new);
-        self.names.push(name.into());
-        Ok(new as f64)
-    }
-
-    /// The levels in order (by size if all are numbers, else by text), and the new index of each old one.
-    pub fn sorted(&self) -> (Vec<String>, Vec<f64>) {
-        let numbers: Option<Vec<f64>> = self.names.iter().map(|name| number::parse(name.as_bytes())).collect();
-        let mut order: Vec<usize> = (0..self.names.len()).collect();
-        order.sort_by(|&a, &b| {
-            let by_size = numbers.as_ref().map_or(std::cmp::Ordering::Equal, |n| n[a].total_cmp(&n[b]));
-            by_size.then_with(|| self.names[a].cmp(&self.names[b]))
-        });
-        let mut place = vec![0.0; order.len()];
-        order.iter().enumerate().for_each(|(new, &old)| place[old] = new as f64);
-        (order.iter().map(|&old| self.names[old].clone()).collect(), place)
+impl ColumnKind {
+    pub(super) fn is_kept(&self) -> bool {
+        !matches!(self, ColumnKind::Skip | ColumnKind::Unnamed { .. })
     }
 }
 
 /// A column of the file.
 #[derive(Debug)]
-struct TableColumn {
-    name: String,
-    kind: ColumnKind,
-    missing: u64,
+pub(super) struct TableColumn {
+    pub name: String,
+    pub kind: ColumnKind,
+    pub missing: u64,
 }
 
-/// The first missing value.
-struct FirstMissing {
-    column: usize,
-    place: Place,
-    value: String,
-}
-
-/// What is wrong with a field, before it becomes a message.
+/// A column that may count the rows, by its name: its position among the kept columns, and the number of the first row.
 #[derive(Clone, Copy, Debug)]
-enum FieldProblem {
-    Ragged,
-    NotANumber,
-    Infinite,
-    NotUtf8,
-    UnknownLevel,
-    TooManyLevels,
+struct Counter {
+    column: usize,
+    kept: usize,
+    first: Option<f64>,
 }
 
-/// Reads the rows of a CSV file one by one.
+/// Names of columns that count rows.
+const COUNTERS: [&str; 8] = ["index", "id", "row", "rownames", "row_names", "rowid", "row_id", "nr"];
+
+/// Reads the rows of a table of text one by one.
 pub(crate) struct RowReader {
     file: PathBuf,
     records: Records,
     columns: Vec<TableColumn>,
+    options: ReadOptions,
     width: usize,
     rows: u64,
     one_line_per_row: bool,
+    /// The first blank line after the last row, blank lines after it, and those between rows.
     blank: Option<u64>,
-    first_missing: Option<FirstMissing>,
+    waiting_blank_lines: u64,
+    blank_lines: u64,
+    first_missing: Option<NotedField>,
+    /// Rows that were dropped, counted from 0: how many, and those since the list was taken last.
+    dropped: u64,
+    dropped_rows: Vec<u64>,
+    marks: Marks,
+    counter: Option<Counter>,
+    decoded: bool,
 }
 
 impl RowReader {
     /// Reads the header; `choose` maps the names of the columns to how each is read.
-    pub fn open<F>(path: &Path, source: DataSource, choose: F) -> Result<Self, DataError>
+    pub fn open<F>(path: &Path, source: DataSource, options: &ReadOptions, choose: F) -> Result<Self, DataError>
     where
         F: FnOnce(&[String]) -> Result<Vec<ColumnKind>, DataError>,
     {
         let mut records = Records::new(path, source)?;
-        let names = read_header(path, &mut records)?;
+        let (names, decoded) = read_header(path, &mut records)?;
         let kinds = choose(&names)?;
-        let width = kinds.iter().filter(|kind| !matches!(kind, ColumnKind::Skip)).count();
-        let columns = names.into_iter().zip(kinds).map(|(name, kind)| TableColumn { name, kind, missing: 0 }).collect();
+        let width = kinds.iter().filter(|kind| kind.is_kept()).count();
+        let columns: Vec<TableColumn> =
+            names.into_iter().zip(kinds).map(|(name, kind)| TableColumn { name, kind, missing: 0 }).collect();
+        let decimal = if records.dialect.separator == b',' { Decimal::Point } else { Decimal::Unknown };
+        let marks = Marks { separator: records.dialect.separator, decimal, unsure: None, sure: false };
+        let counts = |(_, column): &(usize, &TableColumn)| {
+            let name = column.name.to_ascii_lowercase();
+            let counts = COUNTERS.contains(&name.as_str()) || name.starts_with("unnamed:");
+            counts && matches!(column.kind, ColumnKind::Open | ColumnKind::Number) && !options.has_role(&column.name)
+        };
+        let counter = columns.iter().enumerate().find(counts).map(|(column, _)| {
+            let kept = columns[..column].iter().filter(|column| column.kind.is_kept()).count();
+            Counter { column, kept, first: None }
+        });
         Ok(RowReader {
             file: path.into(),
             records,
             columns,
+            options: options.clone(),
             width,
             rows: 0,
             one_line_per_row: true,
             blank: None,
+            waiting_blank_lines: 0,
+            blank_lines: 0,
             first_missing: None,
+            dropped: 0,
+            dropped_rows: Vec::new(),
+            marks,
+            counter,
+            decoded,
         })
+    }
+
+    /// What stands before the decimals of a file that was read before.
+    pub fn with_decimal(mut self, decimal: Decimal) -> Self {
+        self.marks.decimal = decimal;
+        self
+    }
+
+    /// What stands before decimals, as far as is known.
+    pub fn decimal(&self) -> Decimal {
+        self.marks.decimal
     }
 
     /// Number of values in a row.
@@ -136,14 +144,37 @@ impl RowReader {
         self.columns.len()
     }
 
-    /// Rows read so far.
+    /// What ends a line.
+    pub fn line_end(&self) -> u8 {
+        self.records.dialect.line_end
+    }
+
+    /// Rows of the file read so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
+    /// Rows read so far that were not dropped.
+    pub fn kept_rows(&self) -> u64 {
+        self.rows - self.dropped
+    }
+
+    /// Rows of the file, counted from 0, that were dropped since the last call.
+    pub fn take_dropped_rows(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.dropped_rows)
+    }
+
     /// Names of the columns that are kept, in their order.
     pub fn names(&self) -> Vec<String> {
-        self.columns.iter().filter(|c| !matches!(c.kind, ColumnKind::Skip)).map(|c| c.name.clone()).collect()
+        self.columns.iter().filter(|c| c.kind.is_kept()).map(|c| c.name.clone()).collect()
+    }
+
+    /// Names of all columns of the file, and for those that are kept their position among these.
+    pub fn header(&self) -> Vec<(String, Option<usize>)> {
+        let mut kept = 0..;
+        let position = |column: &TableColumn| column.kind.is_kept().then(|| kept.next()).flatten();
+        let positions: Vec<Option<usize>> = self.columns.iter().map(position).collect();
+        self.columns.iter().map(|column| column.name.clone()).zip(positions).collect()
     }
 
     /// Whether every row r so far started at line r + 1.
@@ -151,65 +182,198 @@ impl RowReader {
         self.one_line_per_row
     }
 
-    /// Appends the next row; false at the end. A missing value is counted and becomes NaN.
+    /// Appends the next row; false at the end. A missing value is counted and becomes NaN, unless its row is dropped.
     pub fn read_row(&mut self, out: &mut Vec<f64>) -> Result<bool, DataError> {
         while self.records.advance()? {
             let record = self.records.record();
             let line = self.records.line();
             if record.is_blank() {
                 self.blank.get_or_insert(line);
+                self.waiting_blank_lines += 1;
                 continue;
             }
-            if let Some(line) = self.blank {
-                return Err(DataError::BlankLine { file: self.file.clone(), line });
+            if let Some(line) = self.blank.take() {
+                // The only value of its row may be missing there.
+                if self.columns.len() == 1 {
+                    return Err(DataError::BlankLine { file: self.file.clone(), line });
+                }
+                self.blank_lines += std::mem::take(&mut self.waiting_blank_lines);
             }
             self.rows += 1;
             self.one_line_per_row &= line == self.rows + 1;
             let place = Place { row: self.rows, line: Some(line) };
-            let mut sink = RowSink { out, place, first_missing: &mut self.first_missing };
+            let start = out.len();
+            let mut sink =
+                RowSink { out, place, missing: false, first_missing: &mut self.first_missing, marks: &mut self.marks };
             let outcome = match &record {
-                TableRecord::Plain(text) => plain_row(text, &mut self.columns, &mut sink),
+                TableRecord::Plain { text, separator: b',' } => {
+                    plain_row::<true>(text, b',', &mut self.columns, &mut sink)
+                }
+                TableRecord::Plain { text, separator } => {
+                    plain_row::<false>(text, *separator, &mut self.columns, &mut sink)
+                }
                 TableRecord::Quoted(fields) => field_row(fields.iter(), &mut self.columns, &mut sink),
             };
-            return match outcome {
-                Ok(()) => Ok(true),
-                Err((column, problem)) => Err(self.to_error(column, problem, place)),
-            };
+            let missing = sink.missing;
+            if let Err((column, problem)) = outcome {
+                return Err(self.to_error(column, problem, place));
+            }
+            if let Some(Counter { kept, first, .. }) = &mut self.counter {
+                let value = out[start + *kept];
+                let counts = match first {
+                    None => value == 0.0 || value == 1.0,
+                    Some(first) => value == *first + (self.rows - 1) as f64,
+                };
+                first.get_or_insert(value);
+                self.counter = self.counter.filter(|_| counts);
+            }
+            if self.options.missing == MissingRows::Drop {
+                if missing {
+                    out.truncate(start);
+                    self.dropped_rows.push(self.rows - 1);
+                    self.dropped += 1;
+                    continue;
+                }
+                for (column, value) in self.columns.iter_mut().filter(|column| column.kind.is_kept()).zip(&out[start..])
+                {
+                    if let ColumnKind::Category(levels) = &mut column.kind {
+                        levels.keep(*value);
+                    }
+                }
+            }
+            return Ok(true);
         }
         Ok(false)
     }
 
-    /// The error for missing values, if there are any.
-    pub fn check_missing(&self) -> Result<(), DataError> {
-        let Some(first) = &self.first_missing else { return Ok(()) };
-        let columns: Vec<(String, u64)> =
-            self.columns.iter().filter(|c| c.missing > 0).map(|c| (c.name.clone(), c.missing)).collect();
-        let values = MissingValues {
-            columns,
-            place: first.place,
-            column: self.columns[first.column].name.clone(),
-            value: first.value.clone(),
+    /// The errors that only show at the end: no rows, missing values, marks that remained unclear, and text that identifies.
+    pub fn finish(&self) -> Result<(), DataError> {
+        if self.rows == 0 {
+            return Err(DataError::NoRows { file: self.file.clone() });
+        }
+        self.check_missing()?;
+        let bad = |column: &TableColumn, problem| {
+            Err(DataError::BadColumn { file: self.file.clone(), column: column.name.clone(), problem })
         };
+        if self.kept_rows() == 0 {
+            if let Some(empty) = self.columns.iter().find(|column| column.missing == self.rows) {
+                let name = &empty.name;
+                return bad(empty, format!("has no value in any row (leave it out with --without {name})"));
+            }
+            let problem = "every row has a missing value, so none is left (leave columns out with --without)".into();
+            return Err(DataError::BadTable { file: self.file.clone(), problem });
+        }
+        if let Some(NotedField { column, place, value }) = self.marks.unsure.as_ref().filter(|_| !self.marks.sure) {
+            let problem = FieldProblem::NotNumeral(NotNumeral::Ambiguous);
+            let text = FieldText { value, dialect: self.records.dialect, decimal: Decimal::Unknown };
+            return Err(problem.to_error(&self.file, *place, &self.columns[*column], text));
+        }
+        for column in &self.columns {
+            if let ColumnKind::Category(levels) = &column.kind
+                && levels.text_since().is_some()
+                && levels.count() > IDENTIFIERS
+                && 2 * levels.count() as u64 > self.kept_rows()
+            {
+                let (name, count) = (&column.name, levels.count());
+                let problem = format!(
+                    "holds text with {count} different values in {} rows, as names and identifiers do (leave it out with \
+                     --without {name}, or use --categorical {name} if each value is a category)",
+                    self.kept_rows()
+                );
+                return bad(column, problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// The error for missing values, if there are any that are not dropped.
+    pub fn check_missing(&self) -> Result<(), DataError> {
+        let Some(first) = self.first_missing.as_ref().filter(|_| self.options.missing == MissingRows::Error) else {
+            return Ok(());
+        };
+        let NotedField { column, place, value } = first.clone();
+        let column = self.columns[column].name.clone();
+        let values = MissingValues { columns: self.missing_by_column(), place, column, value };
         Err(DataError::Missing { file: self.file.clone(), values: Box::new(values) })
     }
 
+    fn missing_by_column(&self) -> Vec<(String, u64)> {
+        self.columns.iter().filter(|c| c.missing > 0).map(|c| (c.name.clone(), c.missing)).collect()
+    }
+
     /// Sorts the levels of every categorical column; the result is by position among the kept columns.
-    pub fn sorted_levels(&self) -> BTreeMap<usize, (Vec<String>, Vec<f64>)> {
-        let kept = self.columns.iter().filter(|c| !matches!(c.kind, ColumnKind::Skip)).enumerate();
-        kept.filter_map(|(i, column)| match &column.kind {
-            ColumnKind::Category(levels) => Some((i, levels.sorted())),
+    pub fn sorted_levels(&self) -> Result<BTreeMap<usize, SortedLevels>, DataError> {
+        let mut sorted = BTreeMap::new();
+        for (i, column) in self.columns.iter().filter(|column| column.kind.is_kept()).enumerate() {
+            let reference = self.options.reference_of(&column.name);
+            let bad = |problem: String| {
+                Err(DataError::BadColumn { file: self.file.clone(), column: column.name.clone(), problem })
+            };
+            match &column.kind {
+                ColumnKind::Category(levels) => {
+                    let levels = levels.sorted(reference);
+                    if let Some(reference) = reference.filter(|name| !levels.names.iter().any(|level| level == name)) {
+                        let (reference, known) = (shown(reference.as_bytes()), Names(levels.names));
+                        return bad(format!("has no level `{reference}` to be its reference; it has {known}"));
+                    }
+                    sorted.insert(i, levels);
+                }
+                _ if reference.is_some() => {
+                    return bad("holds numbers, so it has no reference level (name it in --categorical)".into());
+                }
+                _ => {}
+            }
+        }
+        Ok(sorted)
+    }
+
+    /// What was found.
+    pub fn facts(&self) -> TableFacts {
+        let text = |column: &TableColumn| match &column.kind {
+            ColumnKind::Category(levels) if levels.text_since().is_some() => Some(TextColumn {
+                column: column.name.clone(),
+                levels: levels.count(),
+                reference: levels.sorted(self.options.reference_of(&column.name)).names.into_iter().next()?,
+            }),
             _ => None,
-        })
-        .collect()
+        };
+        let levels_decoded =
+            self.columns.iter().any(|column| matches!(&column.kind, ColumnKind::Category(levels) if levels.decoded));
+        let encoding = match (self.records.utf16, self.decoded || levels_decoded) {
+            (true, _) => Some("UTF-16".to_owned()),
+            (false, true) => Some("Windows-1252".to_owned()),
+            (false, false) => None,
+        };
+        let left_out = self.columns.iter().enumerate().filter_map(|(i, column)| match column.kind {
+            ColumnKind::Unnamed { values: 0, .. } => Some((i + 1, "no values".to_owned())),
+            ColumnKind::Unnamed { .. } => Some((i + 1, "counts the rows".to_owned())),
+            _ => None,
+        });
+        let dropped = (self.options.missing == MissingRows::Drop && self.dropped > 0).then(|| DroppedRows {
+            rows: self.dropped,
+            of: self.rows,
+            columns: self.missing_by_column(),
+        });
+        TableFacts {
+            separator: self.records.dialect.separator_name().to_owned(),
+            decimal_commas: self.marks.decimal == Decimal::Comma,
+            encoding,
+            text: self.columns.iter().filter_map(text).collect(),
+            index: self.counter.filter(|_| self.rows > 2).map(|counter| self.columns[counter.column].name.clone()),
+            left_out: left_out.collect(),
+            blank_lines: self.blank_lines,
+            dropped,
+        }
     }
 
     #[cold]
     fn to_error(&self, column: usize, problem: FieldProblem, place: Place) -> DataError {
-        let (record, file) = (self.records.record(), self.file.clone());
+        let (record, file) = (self.records.record(), &self.file);
         let (found, expected) = (record.field_count(), self.columns.len());
-        // An extra comma often shows up first as text in the wrong column: report the number of fields instead.
+        // An extra separator often shows up first as text in the wrong column: report the number of fields instead.
         if found != expected || matches!(problem, FieldProblem::Ragged) {
-            return DataError::Ragged { file, place, found, expected };
+            let separator = self.records.dialect.separator_name();
+            return DataError::Ragged { file: file.clone(), place, found, expected, separator };
         }
         let (mut value, mut position) = (String::new(), 0);
         record.for_each(|field| {
@@ -218,158 +382,16 @@ impl RowReader {
             }
             position += 1;
         });
-        let name = self.columns[column].name.clone();
-        match problem {
-            FieldProblem::Infinite => DataError::Infinite { file, place, column: name, value },
-            FieldProblem::NotUtf8 => {
-                DataError::NotUtf8 { file, line: place.line.unwrap_or(0), position: column + 1, value }
-            }
-            FieldProblem::UnknownLevel => {
-                let known = match &self.columns[column].kind {
-                    ColumnKind::Category(levels) => levels.names.clone(),
-                    _ => Vec::new(),
-                };
-                DataError::UnknownLevel { file, place, column: name, value, known: Names(known) }
-            }
-            FieldProblem::TooManyLevels => DataError::TooManyLevels { file, place, column: name, limit: MOST_LEVELS },
-            FieldProblem::NotANumber | FieldProblem::Ragged => {
-                DataError::NotANumber { file, place, column: name, value }
-            }
+        if let FieldProblem::Unnamed = problem {
+            return DataError::UnnamedColumn {
+                file: file.clone(),
+                position: column + 1,
+                columns: expected,
+                place,
+                value,
+            };
         }
+        let text = FieldText { value: &value, dialect: self.records.dialect, decimal: self.marks.decimal };
+        problem.to_error(file, place, &self.columns[column], text)
     }
-}
-
-/// Where the values of a row go.
-struct RowSink<'a> {
-    out: &'a mut Vec<f64>,
-    place: Place,
-    first_missing: &'a mut Option<FirstMissing>,
-}
-
-impl RowSink<'_> {
-    /// Adds any field that is not a plain number.
-    fn field(&mut self, field: &[u8], position: usize, column: &mut TableColumn) -> Result<(), FieldProblem> {
-        if matches!(column.kind, ColumnKind::Skip) {
-            return Ok(());
-        }
-        let value = if number::is_missing(field) {
-            column.missing += 1;
-            let (place, value) = (self.place, shown(field));
-            self.first_missing.get_or_insert(FirstMissing { column: position, place, value });
-            f64::NAN
-        } else {
-            match &mut column.kind {
-                ColumnKind::Category(levels) => levels.find(field)?,
-                _ => match number::parse(field).ok_or(FieldProblem::NotANumber)? {
-                    value if value.is_infinite() => return Err(FieldProblem::Infinite),
-                    // NaN with a sign is not an accepted spelling of a missing value.
-                    value if value.is_nan() => return Err(FieldProblem::NotANumber),
-                    value => value,
-                },
-            }
-        };
-        self.out.push(value);
-        Ok(())
-    }
-}
-
-fn plain_row(text: &[u8], columns: &mut [TableColumn], sink: &mut RowSink) -> Result<(), (usize, FieldProblem)> {
-    let last = columns.len() - 1;
-    let mut rest = text;
-    for (position, column) in columns.iter_mut().enumerate() {
-        let quick = if let ColumnKind::Number = column.kind { number::leading(rest) } else { None };
-        let length = match quick {
-            Some((value, length)) if matches!(rest.get(length), None | Some(b',')) => {
-                sink.out.push(value);
-                length
-            }
-            _ => {
-                let length = memchr(b',', rest).unwrap_or(rest.len());
-                sink.field(&rest[..length], position, column).map_err(|problem| (position, problem))?;
-                length
-            }
-        };
-        match rest.get(length + 1..) {
-            Some(after) if position < last => rest = after,
-            None if position == last => {}
-            _ => return Err((position, FieldProblem::Ragged)),
-        }
-    }
-    Ok(())
-}
-
-fn field_row<'a>(
-    mut fields: impl Iterator<Item = &'a [u8]>,
-    columns: &mut [TableColumn],
-    sink: &mut RowSink,
-) -> Result<(), (usize, FieldProblem)> {
-    for (position, column) in columns.iter_mut().enumerate() {
-        let field = fields.next().ok_or((position, FieldProblem::Ragged))?;
-        sink.field(field, position, column).map_err(|problem| (position, problem))?;
-    }
-    fields.next().map_or(Ok(()), |_| Err((columns.len() - 1, FieldProblem::Ragged)))
-}
-
-fn read_header(path: &Path, records: &mut Records) -> Result<Vec<String>, DataError> {
-    let file = || path.to_path_buf();
-    loop {
-        if !records.advance()? {
-            return Err(DataError::Empty { file: file() });
-        }
-        if !records.record().is_blank() {
-            break;
-        }
-    }
-    let record = records.record();
-    if let TableRecord::Plain(text) = &record {
-        let separator = if record.field_count() > 1 { None } else { memchr::memchr2(b';', b'\t', text) };
-        let problem = match separator {
-            _ if memchr(b'\r', text).is_some() => {
-                "lines end with a lone carriage return (save the file with the usual line ends)"
-            }
-            Some(at) if text[at] == b';' => {
-                "columns seem to be separated by semicolons (save the file with commas, and with \
-                                             a point in decimal numbers)"
-            }
-            Some(_) => "columns seem to be separated by tabs (save the file with commas)",
-            None => "",
-        };
-        if !problem.is_empty() {
-            return Err(DataError::BadFile { file: file(), problem: problem.into() });
-        }
-    }
-    let mut names = Vec::with_capacity(record.field_count());
-    let (mut numbers, mut bad) = (0, None);
-    record.for_each(|field| {
-        numbers += usize::from(number::parse(field).is_some());
-        match std::str::from_utf8(field.trim_ascii()) {
-            Ok(name) => names.push(name.to_string()),
-            Err(_) => {
-                bad.get_or_insert((names.len() + 1, shown(field)));
-                names.push(String::new());
-            }
-        }
-    });
-    if let Some((position, value)) = bad {
-        return Err(DataError::NotUtf8 { file: file(), line: records.line(), position, value });
-    }
-    let columns = names.len();
-    if numbers > 0 && names.iter().all(|n| number::parse(n.as_bytes()).is_some() || number::is_missing(n.as_bytes())) {
-        return Err(DataError::NoHeader { file: file(), first_line: shown(names.join(",").as_bytes()), columns });
-    }
-    if let Some(position) = names.iter().position(String::is_empty) {
-        return Err(DataError::UnnamedColumn { file: file(), position: position + 1, columns });
-    }
-    let mut seen = HashMap::new();
-    for (i, name) in names.iter().enumerate() {
-        if let Some(first) = seen.insert(name.as_str(), i) {
-            return Err(DataError::DuplicateColumn {
-                file: file(),
-                column: shown(name.as_bytes()),
-                first: first + 1,
-                second: i + 1,
-            });
-        }
-    }
-    Ok(names)
 }

@@ -67,7 +67,13 @@ pub fn empty() -> Sample {
         search: None,
         components: vec![],
         parameters: vec![],
-        model: ModelSummary { kind: "density".into(), summary: "nothing".into(), rows: None, priors: vec![] },
+        model: ModelSummary {
+            kind: "density".into(),
+            summary: "nothing".into(),
+            rows: None,
+            priors: vec![],
+            table: None,
+        },
         evals: Evals { points: 0, diagnostics: 0, chains: 0 },
         iterations: 0,
         seconds: 0.0,
@@ -244,6 +250,7 @@ pub fn logistic() -> Sample {
         summary: "german_credit.csv: 1,000 rows, 24 columns, outcome default".into(),
         rows: Some(1000),
         priors: vec!["coefficients: Normal(0, 2.5) after standardising".into(), "intercept: Normal(0, 25)".into()],
+        table: None,
     };
     sample.report.evals = Evals { points: 9_800, diagnostics: 4000, chains: 0 };
     (sample.report.iterations, sample.report.seconds) = (98, 0.61);
@@ -320,6 +327,7 @@ pub fn bad() -> Sample {
         summary: "C:\\data\\<b>my</b> table.csv: 512 rows, 3 columns".into(),
         rows: Some(512),
         priors: vec!["noise sd: half-Cauchy(5)".into()],
+        table: None,
     };
     sample.report.evals = Evals { points: 100_000, diagnostics: 4000, chains: 0 };
     (sample.report.iterations, sample.report.seconds) = (2500, 161.0);

@@ -1,0 +1,44 @@
+//! How a table was read, for the record.
+
+use natmix_models::design::Coding;
+use natmix_models::table::TableFacts;
+use natmix_models::{Encoding, RegressionKind};
+use serde_json::{Map, Value, json};
+
+/// What was found in the table, its categories with their reference levels, and what the levels of the outcome mean. `kind` is
+/// that of the regression, if it is one.
+pub(crate) fn summary(encoding: &Encoding, facts: &TableFacts, kind: Option<RegressionKind>) -> Value {
+    let mut table = match json!(facts) {
+        Value::Object(table) => table,
+        _ => Map::new(),
+    };
+    // The categories have their levels below.
+    table.remove("text");
+    let categories: Vec<Value> = encoding
+        .features
+        .iter()
+        .filter_map(|feature| match &feature.coding {
+            Coding::Levels { levels, first_dropped } => {
+                let reference = levels.first().filter(|_| *first_dropped);
+                let text = facts.text.iter().any(|text| text.column == feature.column);
+                Some(json!({"column": feature.column, "levels": levels, "reference": reference, "text": text}))
+            }
+            Coding::Number { .. } => None,
+        })
+        .collect();
+    if !categories.is_empty() {
+        table.insert("categories".into(), Value::Array(categories));
+    }
+    if let Some(outcome) = &encoding.outcome
+        && let Some(levels) = &outcome.levels
+    {
+        let mut about = json!({"column": outcome.column, "levels": levels});
+        match (kind, &levels[..]) {
+            (Some(RegressionKind::Logistic), [_, positive]) => about["positive"] = json!(positive),
+            (Some(RegressionKind::Softmax { .. }), [reference, ..]) => about["reference"] = json!(reference),
+            _ => {}
+        }
+        table.insert("outcome".into(), about);
+    }
+    Value::Object(table)
+}
