@@ -45,6 +45,11 @@ impl StanModel {
         Ok(Self { model, messages: Messages::new(), transformed })
     }
 
+    /// The library that it is of.
+    pub fn library(&self) -> &StanLibrary {
+        self.model.library()
+    }
+
     /// The name of the program.
     pub fn name(&self) -> String {
         let name = self.model.name();
