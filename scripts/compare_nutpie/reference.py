@@ -8,7 +8,7 @@ from compare_nuts.files import replace
 from . import sampler
 from .draws import relabelled, write
 
-WARMUP, DRAWS, KEPT, SEED = 3000, 25_000, 20_000, 101
+WARMUP, DRAWS, KEPT, SEED = 2000, 10_000, 20_000, 101
 # Short steps: some of these posteriors have narrow places.
 TARGET_ACCEPT = 0.95
 
