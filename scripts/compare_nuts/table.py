@@ -100,10 +100,10 @@ def _markdown_row(name, fits):
     return f"| {' | '.join(cells)} |"
 
 
-def insert(page, table):
+def insert(page, table, marks=(BEGIN, END)):
     """The page with the table between its marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not (begin and end):
-        raise ValueError(f"the page has no line {BEGIN} followed by {END}")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+        raise ValueError(f"the page has no line {marks[0]} followed by {marks[1]}")
+    return f"{before}{begin}\n{table}\n{end}{after}"

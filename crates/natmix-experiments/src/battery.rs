@@ -8,16 +8,16 @@ mod catalogue;
 mod climb;
 mod densities;
 mod faulty;
-mod judge;
+pub(crate) mod judge;
 mod modes;
-mod outcome;
-mod random;
+pub(crate) mod outcome;
+pub(crate) mod random;
 mod reference;
 mod regressions;
-mod sample;
+pub(crate) mod sample;
 mod tally;
 mod target;
-mod truth;
+pub(crate) mod truth;
 
 pub use judge::FigureError;
 pub use modes::MissedMode;
@@ -57,7 +57,7 @@ pub struct BatteryOptions {
 }
 
 /// Receives a line of text after each fit, from any thread.
-type TellLine<'a> = &'a (dyn Fn(&str) + Sync);
+pub type TellLine<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// Runs the battery; `tell` receives a line of text after each fit.
 pub fn run(options: &BatteryOptions, tell: TellLine<'_>) -> Result<BatteryReport> {
@@ -127,7 +127,7 @@ fn prepare(options: &BatteryOptions, truth_draws: usize) -> Result<Vec<PreparedT
 }
 
 /// The results of `work(0)` to `work(count - 1)`, in this order, from several threads.
-fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(crate) fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads.min(count),

@@ -56,6 +56,11 @@ impl StanModel {
         if self.stop.load(Ordering::Relaxed) { Err("it was stopped".to_owned()) } else { Ok(()) }
     }
 
+    /// The library that it is of.
+    pub fn library(&self) -> &StanLibrary {
+        self.model.library()
+    }
+
     /// The name of the program.
     pub fn name(&self) -> String {
         let name = self.model.name();

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use natmix::config::Goal;
+use std::path::PathBuf;
 
 /// The experiments.
 #[derive(Debug, Subcommand)]
@@ -15,6 +16,38 @@ pub enum ExperimentCommand {
         after_help = "Example:\n  natmix experiments hierarchical counts two_lines --seeds 1,2,3 --reference runs"
     )]
     Hierarchical(HierarchicalArgs),
+    /// Fit posteriors of posteriordb, as Stan programs, at default settings, and compare with references
+    #[command(
+        after_help = "Examples:\n  NATMIX_DATA=data natmix experiments posteriordb --markdown docs/posteriordb.md\n  \
+        NATMIX_DATA=data natmix experiments posteriordb --posteriors harder --reference references --seeds 1"
+    )]
+    Posteriordb(PosteriordbArgs),
+}
+
+/// `natmix experiments posteriordb`.
+#[derive(Debug, Args)]
+pub struct PosteriordbArgs {
+    /// Only these posteriors; `harder` for those that have no reference in the database [default: those that have one]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub posteriors: Vec<String>,
+    /// Seeds of the fits: a range or a list
+    #[arg(long, value_name = "A-B", default_value = "1-5", value_parser = seed_list)]
+    pub seeds: SeedList,
+    /// Fits at a time, each on one thread; with more than one, processor time is not measured; 0: one per core
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: usize,
+    /// Folder of references, made by scripts/compare-nutpie, for posteriors that have none in the database
+    #[arg(long, value_name = "DIR")]
+    pub reference: Option<PathBuf>,
+    /// Fit nothing: judge the draws of another program, DIR/NAME.csv.gz
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["seeds", "markdown"])]
+    pub draws: Option<PathBuf>,
+    /// Write the table between the marks of this page, such as docs/posteriordb.md
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `natmix experiments hierarchical`.

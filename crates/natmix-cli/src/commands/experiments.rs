@@ -1,11 +1,13 @@
 //! `natmix experiments`: measurements of natmix itself.
 
-use crate::args::experiments::{BatteryArgs, ExperimentCommand, HalfName, HierarchicalArgs};
+use crate::args::experiments::{BatteryArgs, ExperimentCommand, HalfName, HierarchicalArgs, PosteriordbArgs};
 use crate::output;
 use crate::settings::with_option_name_of_experiment;
 use anyhow::{Context, Result};
 use natmix_experiments::battery::{self, BatteryOptions, TargetHalf};
+use natmix_experiments::posteriordb::{self, PosteriorOptions};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Runs the command.
@@ -13,6 +15,7 @@ pub fn run(experiment: &ExperimentCommand) -> Result<ExitCode> {
     match experiment {
         ExperimentCommand::Battery(args) => run_battery(args),
         ExperimentCommand::Hierarchical(args) => run_hierarchical(args),
+        ExperimentCommand::Posteriordb(args) => run_posteriordb(args),
     }
 }
 
@@ -38,6 +41,30 @@ fn run_battery(args: &BatteryArgs) -> Result<ExitCode> {
     let tell = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
     let report = battery::run(&options, &tell).map_err(with_option_name_of_experiment)?;
     output::print(&if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.to_string() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_posteriordb(args: &PosteriordbArgs) -> Result<ExitCode> {
+    let page = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    if let Some(path) = &args.markdown {
+        // Before hours of fits.
+        posteriordb::marked(&page(path)?).with_context(|| format!("--markdown {}", path.display()))?;
+    }
+    let options = PosteriorOptions {
+        posteriors: args.posteriors.clone(),
+        seeds: args.seeds.0.clone(),
+        threads: args.threads,
+        data: std::env::var_os("NATMIX_DATA").filter(|folder| !folder.is_empty()).map(PathBuf::from),
+        reference: args.reference.clone(),
+        draws: args.draws.clone(),
+    };
+    let tell = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
+    let report = posteriordb::run(&options, &tell).map_err(with_option_name_of_experiment)?;
+    output::print(&if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.to_string() })?;
+    if let Some(path) = &args.markdown {
+        let text = report.insert(&page(path)?)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,13 +9,13 @@ use super::truth::{TrueMarginal, Truth};
 use serde::Serialize;
 
 /// Largest error of a quantile, as a share of the true 5-95% width, and of its probability.
-const QUANTILE_LIMIT: f64 = 0.05;
-const PROBABILITY_LIMIT: f64 = 0.02;
+pub const QUANTILE_LIMIT: f64 = 0.05;
+pub const PROBABILITY_LIMIT: f64 = 0.02;
 /// Largest error of a mean, in standard deviations, and of a standard deviation, as a share of it.
-const MEAN_LIMIT: f64 = 0.1;
-const SD_LIMIT: f64 = 0.1;
+pub const MEAN_LIMIT: f64 = 0.1;
+pub const SD_LIMIT: f64 = 0.1;
 /// Kurtosis from which on mean and standard deviation do not decide.
-const HEAVY_TAILS: f64 = 10.0;
+pub const HEAVY_TAILS: f64 = 10.0;
 
 /// The worst figure of a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,13 +50,15 @@ pub fn judge(truth: &Truth, draws: &WeightedSample) -> Judgement {
 
 fn worst_of(truth: &TrueMarginal, draws: &WeightedSample, j: usize) -> FigureError {
     let column = draws.column(j);
-    let width = truth.quantiles[4] - truth.quantiles[0];
     let mut errors = Vec::with_capacity(7);
-    let found = column.quantiles(PROBABILITIES);
-    for ((p, found), truth) in PROBABILITIES.into_iter().zip(found).zip(truth.quantiles) {
-        let place = (found - truth).abs() / (QUANTILE_LIMIT * width);
-        let probability = (column.share_below(truth) - p).abs() / PROBABILITY_LIMIT;
-        errors.push((format!("q{:02.0}", 100.0 * p), place.min(probability)));
+    if let Some(quantiles) = truth.quantiles {
+        let width = quantiles[4] - quantiles[0];
+        let found = column.quantiles(PROBABILITIES);
+        for ((p, found), truth) in PROBABILITIES.into_iter().zip(found).zip(quantiles) {
+            let place = (found - truth).abs() / (QUANTILE_LIMIT * width);
+            let probability = (column.share_below(truth) - p).abs() / PROBABILITY_LIMIT;
+            errors.push((format!("q{:02.0}", 100.0 * p), place.min(probability)));
+        }
     }
     if truth.moments.kurtosis < HEAVY_TAILS {
         let found = column.moments();

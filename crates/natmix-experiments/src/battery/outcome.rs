@@ -8,6 +8,7 @@ use super::target::{BatteryTarget, Subject, TargetHalf};
 use super::truth::Truth;
 use anyhow::Result;
 use natmix::answer::level::Level;
+use natmix::target::Target;
 use natmix_app::{FitJob, FitRecord, FitWatch};
 use serde::Serialize;
 use std::time::Instant;
@@ -66,18 +67,20 @@ pub struct FitOutcome {
 }
 
 /// Shows no progress.
-struct Unwatched;
+pub struct Unwatched;
 
 impl FitWatch for Unwatched {}
 
-/// The draws that a fit delivers, on the scale on which parameters are reported.
-fn delivered(record: &FitRecord) -> WeightedSample {
+/// The draws that a fit delivers, on the scale on which the target's parameters are reported.
+pub fn delivered(record: &FitRecord, target: &dyn Target) -> WeightedSample {
     let names = record.draws.names.clone();
-    let stored = record.posterior.answer.as_ref().and_then(|answer| {
-        let values = record.posterior.to_own_scale(&answer.draws).ok()?;
-        Some(WeightedSample { names: names.clone(), values, weights: Some(answer.weights.clone()) })
-    });
-    stored.unwrap_or_else(|| WeightedSample { names, values: record.draws.values.clone(), weights: None })
+    let Some(answer) = &record.posterior.answer else {
+        return WeightedSample { names, values: record.draws.values.clone(), weights: None };
+    };
+    let (d, p) = (target.dim(), names.len());
+    let mut values = vec![0.0; answer.draws.len() / d * p];
+    answer.draws.chunks_exact(d).zip(values.chunks_exact_mut(p)).for_each(|(z, out)| target.to_parameters(z, out));
+    WeightedSample { names, values, weights: Some(answer.weights.clone()) }
 }
 
 impl PreparedTarget {
@@ -102,7 +105,7 @@ impl PreparedTarget {
         let mut watch = Unwatched;
         let cancel = Default::default();
         let job = FitJob { problem, settings: &settings, start: None, cancel, watch: &mut watch, began: clock };
-        let record = job.run().and_then(|finished| finished.record(problem, &settings, None));
+        let record = job.run().and_then(|finished| Ok((finished.record(problem, &settings, None)?, problem.target()?)));
         let mut outcome = FitOutcome {
             target: self.target.name,
             family: self.target.family,
@@ -125,14 +128,15 @@ impl PreparedTarget {
             seconds: clock.elapsed().as_secs_f64(),
         };
         match record {
-            Ok(record) => self.judge(&record, &mut outcome),
+            Ok((record, target)) => self.judge(&record, target, &mut outcome),
             Err(error) => outcome.error = Some(in_full(&error)),
         }
         outcome
     }
 
-    fn judge(&self, record: &FitRecord, outcome: &mut FitOutcome) {
-        let (report, draws) = (&record.report, delivered(record));
+    fn judge(&self, record: &FitRecord, target: &dyn Target, outcome: &mut FitOutcome) {
+        let report = &record.report;
+        let draws = delivered(record, target);
         if let Some(truth) = &self.truth {
             let judgement = judge(truth, &draws);
             (outcome.right, outcome.worst) = (Some(judgement.right), judgement.worst);
@@ -155,7 +159,7 @@ impl PreparedTarget {
 }
 
 /// An error with its causes.
-fn in_full(error: &dyn std::error::Error) -> String {
+pub fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -1,5 +1,7 @@
 //! Weighted samples, and the figures of one parameter: quantiles, mean, standard deviation, kurtosis.
 
+use anyhow::{Context, Result};
+
 /// Probabilities of the quantiles that are judged.
 pub const PROBABILITIES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
@@ -27,6 +29,17 @@ impl WeightedSample {
             None => SortedColumn::new(values.map(|value| (value, 1.0)).collect()),
             Some(weights) => SortedColumn::new(values.zip(weights.iter().copied()).collect()),
         }
+    }
+
+    /// The draws of these parameters alone.
+    pub fn chosen(&self, names: &[String]) -> Result<Self> {
+        let position = |name: &String| self.names.iter().position(|known| known == name);
+        let columns: Result<Vec<usize>> =
+            names.iter().map(|name| position(name).with_context(|| format!("there are no draws of {name}"))).collect();
+        let columns = columns?;
+        let rows = self.values.chunks_exact(self.names.len().max(1));
+        let values = rows.flat_map(|row| columns.iter().map(|column| row[*column])).collect();
+        Ok(Self { names: names.to_vec(), values, weights: self.weights.clone() })
     }
 
     /// Effective number of draws by their weights.

@@ -6,8 +6,8 @@ use super::sample::{PROBABILITIES, ShapeMoments, WeightedSample};
 #[derive(Clone, Debug)]
 pub struct TrueMarginal {
     pub name: String,
-    /// Quantiles for [`PROBABILITIES`].
-    pub quantiles: [f64; 5],
+    /// Quantiles for [`PROBABILITIES`]; `None` where only moments are known.
+    pub quantiles: Option<[f64; 5]>,
     pub moments: ShapeMoments,
 }
 
@@ -24,7 +24,7 @@ impl Truth {
         let marginal = |(j, name): (usize, &String)| {
             let column = sample.column(j);
             let moments = closed(j).unwrap_or_else(|| column.moments());
-            TrueMarginal { name: name.clone(), quantiles: column.quantiles(PROBABILITIES), moments }
+            TrueMarginal { name: name.clone(), quantiles: Some(column.quantiles(PROBABILITIES)), moments }
         };
         Self { marginals: sample.names.iter().enumerate().map(marginal).collect() }
     }

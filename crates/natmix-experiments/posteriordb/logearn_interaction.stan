@@ -1,0 +1,21 @@
+// Linear regression of the logarithm of earnings on height and sex, which interact.
+data {
+  int<lower=0> N;
+  vector[N] earn;
+  vector[N] height;
+  vector[N] male;
+}
+transformed data {
+  matrix[N, 3] predictors;
+  vector[N] outcome = log(earn);
+  predictors[ : , 1] = height;
+  predictors[ : , 2] = male;
+  predictors[ : , 3] = height .* male;
+}
+parameters {
+  vector[4] beta;
+  real<lower=0> sigma;
+}
+model {
+  outcome ~ normal_id_glm(predictors, beta[1], beta[2 : 4], sigma);
+}
