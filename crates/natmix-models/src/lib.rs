@@ -13,7 +13,9 @@ pub mod checks;
 pub mod densities;
 pub mod design;
 pub mod draws;
+pub mod effects;
 pub mod error;
+mod gamma_ratios;
 pub mod glm;
 pub mod idx;
 pub mod linear;
@@ -31,6 +33,7 @@ pub mod source;
 pub mod start;
 pub mod study;
 pub mod table;
+mod vector_math;
 
 pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
 pub use draws::{CoefficientDraws, Inputs};
