@@ -66,3 +66,6 @@ pub use family::Family;
 pub use model::EffectsModel;
 pub use prior_density::{PriorDensity, Support};
 pub use statements::PriorStatement;
+
+#[cfg(test)]
+mod tests;

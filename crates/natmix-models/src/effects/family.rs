@@ -76,11 +76,6 @@ impl Family {
         if let Family::Ordinal { categories } = self { categories.saturating_sub(1) } else { 0 }
     }
 
-    /// Whether the outcome has units, which those of coefficients follow.
-    pub(super) fn has_units(self) -> bool {
-        matches!(self, Family::Linear | Family::Robust)
-    }
-
     /// Whether the logarithm of the density is concave in the predictor and every parameter beside it.
     pub(super) fn is_log_concave(self) -> bool {
         matches!(self, Family::Logistic | Family::Poisson | Family::Binomial)

@@ -57,10 +57,6 @@ impl Group {
     pub fn effects(&self) -> usize {
         self.levels() * self.q
     }
-    /// First coordinate that is an effect.
-    pub fn first_effect(&self) -> usize {
-        self.first + self.q + self.correlations()
-    }
     /// Number of coordinates.
     pub fn dim(&self) -> usize {
         self.q + self.correlations() + self.effects()
