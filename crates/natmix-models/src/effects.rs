@@ -50,14 +50,18 @@
 //! ```
 
 mod auxiliary;
+mod curvature;
 mod data;
 mod evaluation;
 mod family;
 mod groups;
+mod information;
 mod lanes;
 mod likelihood;
 mod model;
 mod prior_density;
+mod prior_draws;
+mod second_derivatives;
 mod statements;
 mod units;
 

@@ -220,6 +220,41 @@ impl Auxiliary {
         }
     }
 
+    /// The total weight of a category.
+    pub fn category_weight(&self, totals: &[f64], category: usize) -> f64 {
+        totals[COMMON + category]
+    }
+
+    /// Second derivatives in the positive parameters' coordinates `z` of the priors and of what [`Auxiliary::finish`] adds.
+    pub fn second(&self, scale: f64, totals: &[f64], z: &[f64]) -> Vec<f64> {
+        let mut second: Vec<f64> = self.priors.iter().zip(z).map(|(prior, z)| prior.at_log(*z)[2]).collect();
+        match self.family {
+            Family::Robust => {
+                let half = 0.5 * z[1].exp();
+                let [_, slope, curv] = rising(half, 0.5);
+                second[1] += scale * totals[0] * half * (slope + half * curv);
+            }
+            Family::NegativeBinomial => {
+                let shape = z[0].exp();
+                let (small, large) = totals[COMMON..].split_at(SMALL_COUNTS);
+                for (i, above) in small.iter().enumerate() {
+                    let share = i as f64 / shape;
+                    second[0] += scale * above * share / ((1.0 + share) * (1.0 + share));
+                }
+                for (count, weight) in self.large_counts.iter().zip(large) {
+                    let [_, slope, curv] = rising(shape, *count);
+                    second[0] += scale * weight * shape * (slope + shape * curv);
+                }
+            }
+            Family::Gamma => {
+                let [_, slope, curv] = stirling_gap(z[0].exp());
+                second[0] += scale * totals[0] * (slope + curv);
+            }
+            _ => {}
+        }
+        second
+    }
+
     #[inline(always)]
     fn finish_counts(&self, at: &At<'_>, value: &mut Lane, grad: &mut [f64]) {
         let (log_shape, shape) = (lane(at.params, 0), lane(at.params, 1));
@@ -275,7 +310,7 @@ fn ln_1m_exp(x: f64) -> f64 {
 }
 
 /// `x / (exp(x) - 1)`, one at zero.
-fn over_exp_m1(x: f64) -> f64 {
+pub(super) fn over_exp_m1(x: f64) -> f64 {
     if x < 1e-8 { 1.0 - 0.5 * x } else { x * (-x).exp() / -(-x).exp_m1() }
 }
 

@@ -189,6 +189,9 @@ impl EffectsModel {
             self.auxiliary.add_totals(&mut of_subset, &self.outcomes, subset);
             totals = &of_subset;
         }
+        if let Some(request) = &mut out.curv {
+            self.sum_hessians(rows, (scale, totals), points, request, scratch);
+        }
         for first in (0..points.len()).step_by(LANES) {
             // The last group is filled up with its last point.
             let count = LANES.min(points.len() - first);

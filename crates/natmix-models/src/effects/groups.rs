@@ -61,16 +61,16 @@ impl Group {
     pub fn dim(&self) -> usize {
         self.q + self.correlations() + self.effects()
     }
-    /// Numbers that the factor takes: a matrix of lanes, and as many again for its gradient.
+    /// Numbers that the scales take: standard deviations and a factor, their gradient, and the effects of one level.
     pub fn factor_len(&self) -> usize {
-        2 * (self.q * self.q + self.q) * LANES
+        (2 * (self.q * self.q + self.q) + self.q) * LANES
     }
     fn is_correlated(&self) -> bool {
         self.correlations() > 0
     }
 
     /// Parameter of the beta distribution of the partial correlations in column `j` of the factor.
-    fn beta(&self, j: usize) -> f64 {
+    pub fn beta(&self, j: usize) -> f64 {
         self.lkj + 0.5 * (self.q as f64 - 2.0 - j as f64)
     }
 
@@ -115,7 +115,9 @@ impl Group {
     pub fn forward(&self, z: &[f64], factor: &mut [f64], effects: &mut [f64], value: &mut Lane, grad: &mut [f64]) {
         let q = self.q;
         self.scales(z, factor, value, grad);
-        let (sd, l) = factor.split_at(q * LANES);
+        let (sd, rest) = factor.split_at_mut(q * LANES);
+        let (l, rest) = rest.split_at_mut(q * q * LANES);
+        let u = &mut rest[(q * q + q) * LANES..];
         let v = &z[(q + self.correlations()) * LANES..];
         let mut squares = [0.0; LANES];
         let mut log_dets = 0.0;
@@ -124,10 +126,8 @@ impl Group {
             if *centred {
                 b.copy_from_slice(&v[..q * LANES]);
                 log_dets += 1.0;
-                for i in 0..q {
-                    let u = self.whitened(sd, l, b, i);
-                    add_product(&mut squares, &u, &u);
-                }
+                self.whiten(sd, l, b, u);
+                (0..q).for_each(|i| add_product(&mut squares, lane(u, i), lane(u, i)));
                 continue;
             }
             for i in 0..q {
@@ -160,29 +160,23 @@ impl Group {
         }
     }
 
-    /// Coordinate `i` of `(S L)^-1 b`. Solves for all before it again: there are few columns.
+    /// Writes `u = (S L)^-1 b` of a level.
     #[inline(always)]
-    fn whitened(&self, sd: &[f64], l: &[f64], b: &[f64], i: usize) -> Lane {
+    fn whiten(&self, sd: &[f64], l: &[f64], b: &[f64], u: &mut [f64]) {
         let q = self.q;
-        let (sd_i, b_i) = (lane(sd, i), lane(b, i));
-        let mut u = each(|c| b_i[c] / sd_i[c]);
-        if self.is_correlated() {
-            for j in 0..i {
-                let (before, l) = (self.whitened_column(sd, l, b, j), lane(l, i * q + j));
-                for c in 0..LANES {
-                    u[c] -= l[c] * before[c];
+        for i in 0..q {
+            let (sd, b) = (lane(sd, i), lane(b, i));
+            let mut own = each(|c| b[c] / sd[c]);
+            if self.is_correlated() {
+                for j in 0..i {
+                    let (before, l) = (lane(u, j), lane(l, i * q + j));
+                    own = each(|c| own[c] - l[c] * before[c]);
                 }
+                let diagonal = lane(l, i * q + i);
+                own = each(|c| own[c] / diagonal[c]);
             }
-            let diagonal = lane(l, i * q + i);
-            for c in 0..LANES {
-                u[c] /= diagonal[c];
-            }
+            *lane_mut(u, i) = own;
         }
-        u
-    }
-
-    fn whitened_column(&self, sd: &[f64], l: &[f64], b: &[f64], i: usize) -> Lane {
-        self.whitened(sd, l, b, i)
     }
 
     /// From the gradient in the effects to that in the coordinates, which is added.
@@ -192,7 +186,8 @@ impl Group {
         let correlations = self.correlations();
         let (sd, rest) = factor.split_at_mut(q * LANES);
         let (l, rest) = rest.split_at_mut(q * q * LANES);
-        let (by_sd, by_l) = rest.split_at_mut(q * LANES);
+        let (by_sd, rest) = rest.split_at_mut(q * LANES);
+        let (by_l, u) = rest.split_at_mut(q * q * LANES);
         by_sd.fill(0.0);
         by_l.fill(0.0);
         let (by_scales, by_v) = grad.split_at_mut((q + correlations) * LANES);
@@ -202,7 +197,7 @@ impl Group {
             let (v, b, by_b) = (&v[at..], &effects[at..], &by_effects[at..]);
             let by_v = &mut by_v[at..at + q * LANES];
             if *centred {
-                self.backward_centred((sd, l), b, by_b, (by_sd, by_l), by_v);
+                self.backward_centred((sd, l, u), b, by_b, (by_sd, by_l), by_v);
                 continue;
             }
             for i in 0..q {
@@ -233,16 +228,17 @@ impl Group {
     #[inline(always)]
     fn backward_centred(
         &self,
-        (sd, l): (&[f64], &[f64]),
+        (sd, l, u): (&[f64], &[f64], &mut [f64]),
         b: &[f64],
         by_b: &[f64],
         (by_sd, by_l): (&mut [f64], &mut [f64]),
         by_v: &mut [f64],
     ) {
         let q = self.q;
+        self.whiten(sd, l, b, u);
         // L' y = -u, from the last to the first; y is kept where the gradient goes.
         for i in (0..q).rev() {
-            let mut y = self.whitened(sd, l, b, i).map(|u| -u);
+            let mut y = lane(u, i).map(|u| -u);
             if self.is_correlated() {
                 for k in i + 1..q {
                     let (later, l) = (*lane(by_v, k), lane(l, k * q + i));
@@ -259,7 +255,7 @@ impl Group {
         }
         if self.is_correlated() {
             for j in 0..q {
-                let u = self.whitened(sd, l, b, j);
+                let u = lane(u, j);
                 for i in j..q {
                     let (y, sum) = (lane(by_v, i), lane_mut(by_l, i * q + j));
                     for c in 0..LANES {
@@ -286,17 +282,28 @@ impl Group {
 impl Group {
     /// Writes the effects of all levels at one point, whose coordinates of the group are `z`.
     pub fn effects_at(&self, z: &[f64], effects: &mut [f64]) {
-        let (q, correlations) = (self.q, self.correlations());
-        let l = if correlations > 0 { cholesky_factor(q, &z[q..q + correlations]) } else { Vec::new() };
-        for (level, centred) in self.centred.iter().enumerate() {
-            let v = &z[q + correlations + level * q..][..q];
-            let b = &mut effects[level * q..(level + 1) * q];
-            for i in 0..q {
-                b[i] = match (centred, l.is_empty()) {
-                    (true, _) => v[i],
-                    (false, true) => z[i].exp() * v[i],
-                    (false, false) => z[i].exp() * (0..=i).map(|j| l[i * q + j] * v[j]).sum::<f64>(),
-                };
+        let (scales, v) = z.split_at(self.q + self.correlations());
+        effects.copy_from_slice(&v[..self.effects()]);
+        self.scale_levels(scales, effects, false);
+    }
+
+    /// Turns standardised effects among the coordinates `z` of the group into those of the levels that are centred.
+    pub fn centre(&self, z: &mut [f64]) {
+        let (scales, v) = z.split_at_mut(self.q + self.correlations());
+        self.scale_levels(scales, v, true);
+    }
+
+    /// Replaces `u` by `S L u` for levels that are centred, or for those that are not.
+    fn scale_levels(&self, scales: &[f64], effects: &mut [f64], which: bool) {
+        let q = self.q;
+        let l = if self.is_correlated() { cholesky_factor(q, &scales[q..]) } else { Vec::new() };
+        let levels = effects.chunks_exact_mut(q).zip(&self.centred);
+        for (level, _) in levels.filter(|(_, centred)| **centred == which) {
+            for i in (0..q).rev() {
+                if !l.is_empty() {
+                    level[i] = (0..=i).map(|j| l[i * q + j] * level[j]).sum();
+                }
+                level[i] *= scales[i].exp();
             }
         }
     }

@@ -41,7 +41,7 @@ pub struct EffectsModel {
     pub(super) priors: Vec<PriorDensity>,
     pub(super) auxiliary: Auxiliary,
     pub(super) groups: Vec<Group>,
-    dim: usize,
+    pub(super) dim: usize,
 }
 
 impl EffectsModel {
@@ -103,12 +103,20 @@ impl EffectsModel {
             return Err(Error::InvalidInput("there is nothing to infer: neither columns nor groupings".into()));
         }
         priors.iter().try_for_each(|statement| model.set_prior(statement))?;
+        if !model.groups.is_empty() {
+            model.choose_centred()?;
+        }
         Ok(model)
     }
 
     /// The family.
     pub fn family(&self) -> Family {
         self.family
+    }
+
+    /// Centre and scale of the outcome; of its logarithm for the gamma and the survival family.
+    pub(super) fn outcome_unit(&self) -> Unit {
+        self.outcome
     }
 
     /// Factor from a coefficient in the units of the fit to the units of the data.
@@ -241,7 +249,7 @@ impl Target for EffectsModel {
     }
 
     fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
-        &[]
+        &[(Curvature::Exact, CurvatureShape::Full), (Curvature::Exact, CurvatureShape::Diag)]
     }
 
     fn parameter_names(&self) -> Vec<String> {
@@ -313,7 +321,7 @@ impl Group {
                 parameters[q + i * (i - 1) / 2 + j] = matrix[i * q + j];
             }
         }
-        self.effects_at(z, &mut parameters[first..]);
+        self.effects_at(z, &mut parameters[first..first + self.effects()]);
         for (at, effect) in parameters[first..first + self.effects()].iter_mut().enumerate() {
             *effect *= unit / self.scale[at % q];
         }

@@ -26,8 +26,8 @@
 use crate::prior::{LOG_TAU, usable_sd};
 use natmix::Error;
 use natmix::autodiff::special::ln_gamma;
-use rand::{Rng, RngExt};
-use rand_distr::{ChiSquared, Distribution, Gamma, StandardNormal};
+use rand::Rng;
+use rand_distr::{Distribution, Gamma, Open01, StandardNormal};
 use std::f64::consts::{LN_2, PI};
 use std::fmt;
 use std::str::FromStr;
@@ -272,16 +272,13 @@ impl PriorDensity {
     ///
     /// # Panics
     /// For the prior of a correlation matrix, or if [`PriorDensity::check`] fails.
-    pub fn draw(self, rng: &mut impl Rng) -> f64 {
+    pub(super) fn draw(self, rng: &mut impl Rng) -> f64 {
         let normal = |rng: &mut _| -> f64 { StandardNormal.sample(rng) };
-        let gamma = |rng: &mut _, shape: f64| -> f64 { Gamma::new(shape, 1.0).expect("checked").sample(rng) };
-        // On (0, 1): neither end is a draw of a continuous distribution.
-        let uniform = |rng: &mut _| -> f64 { ((RngExt::random::<u64>(rng) >> 11) as f64 + 0.5) / (1u64 << 53) as f64 };
+        let uniform = |rng: &mut _| -> f64 { Open01.sample(rng) };
         match self {
             Self::Normal { mean, sd } => mean + sd * normal(rng),
             Self::StudentT { df, location, scale } => {
-                let chi: f64 = ChiSquared::new(df).expect("checked").sample(rng);
-                location + scale * normal(rng) * (df / chi).sqrt()
+                location + scale * normal(rng) * (0.5 * df / standard_gamma(rng, 0.5 * df)).sqrt()
             }
             Self::Cauchy { location, scale } => location + scale * (PI * (uniform(rng) - 0.5)).tan(),
             Self::Laplace { location, scale } => {
@@ -295,12 +292,17 @@ impl PriorDensity {
             Self::HalfNormal { scale } => scale * normal(rng).abs(),
             Self::HalfCauchy { scale } => scale * (0.5 * PI * uniform(rng)).tan(),
             Self::Exponential { rate } => -uniform(rng).ln() / rate,
-            Self::Gamma { shape, rate } => gamma(rng, shape) / rate,
-            Self::InverseGamma { shape, scale } => scale / gamma(rng, shape),
+            Self::Gamma { shape, rate } => standard_gamma(rng, shape) / rate,
+            Self::InverseGamma { shape, scale } => scale / standard_gamma(rng, shape),
             Self::LogNormal { location, scale } => (location + scale * normal(rng)).exp(),
             Self::Lkj { .. } => panic!("a correlation matrix is not a number"),
         }
     }
+}
+
+/// A draw from the gamma distribution with rate one; the shape itself if it is too large or too small for one.
+pub(super) fn standard_gamma(rng: &mut impl Rng, shape: f64) -> f64 {
+    Gamma::new(shape, 1.0).map_or(shape, |gamma| gamma.sample(rng))
 }
 
 impl fmt::Display for PriorDensity {

@@ -58,7 +58,7 @@ fn grouping(name: &str, rows: usize, levels: usize, columns: usize, correlated: 
 }
 
 /// Data with an intercept, a number and a 0/1 column, two crossed groupings, offsets and weights.
-fn crossed(family: Family, rows: usize) -> EffectsData {
+pub(super) fn crossed(family: Family, rows: usize) -> EffectsData {
     let data = EffectsData {
         names: vec!["one".into(), "x".into(), "dummy".into()],
         x: (0..rows).flat_map(|row| [1.0, 5.0 + wave(row), f64::from(u8::from(row % 3 == 1))]).collect(),
@@ -74,9 +74,10 @@ fn crossed(family: Family, rows: usize) -> EffectsData {
 fn derivatives_and_minibatches_are_right() {
     for family in FAMILIES {
         for centred in [false, true] {
-            let mut model = EffectsModel::new(family, crossed(family, 150), &[]).unwrap();
+            // More than a block of rows.
+            let mut model = EffectsModel::new(family, crossed(family, 70), &[]).unwrap();
             model.groups.iter_mut().for_each(|group| group.centred.iter_mut().step_by(2).for_each(|c| *c = centred));
-            let options = CheckOptions { spread: 0.5, points: 11, ..CheckOptions::default() };
+            let options = CheckOptions { spread: 0.5, points: 3, ..CheckOptions::default() };
             let report = check_target(&model, &options).unwrap();
             assert!(report.passed() && report.not_finite == 0, "{family:?}, centred {centred}: {report}");
         }

@@ -7,7 +7,7 @@ use natmix_models::predict::quantile;
 
 const LOG_TAU: f64 = 1.837_877_066_409_345_5;
 /// Quantiles of the standard normal at the probabilities.
-const NORMAL: [f64; 5] = [-1.644_853_626_951_472_2, -0.674_489_750_196_081_7, 0.0, 0.674_489_750_196_081_7, 1.644_853_626_951_472_2];
+pub const NORMAL: [f64; 5] = [-1.644_853_626_951_472_2, -0.674_489_750_196_081_7, 0.0, 0.674_489_750_196_081_7, 1.644_853_626_951_472_2];
 /// Log density below the largest one at which the grid ends.
 const DEPTH: f64 = 20.0;
 
