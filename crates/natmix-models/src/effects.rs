@@ -54,6 +54,7 @@ mod curvature;
 mod data;
 mod evaluation;
 mod family;
+mod group_curvature;
 mod groups;
 mod information;
 mod lanes;

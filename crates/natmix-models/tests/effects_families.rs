@@ -3,7 +3,6 @@
 //! `testdata/effects/maximum_likelihood.py` simulates the same data and maximises densities of SciPy.
 
 #[path = "common/normal_hierarchy.rs"]
-#[allow(dead_code)]
 mod normal_hierarchy;
 #[path = "common/right.rs"]
 mod right;
@@ -39,7 +38,8 @@ fn poisson(u: f64, mean: f64) -> f64 {
 /// The data of a family, and the priors that are changed so that they do not matter.
 fn simulate(family: Family, seed: u64) -> (EffectsData, Vec<PriorStatement>) {
     let mut random = Stream::new(seed);
-    let mut data = EffectsData { names: ["(intercept)", "x", "dummy"].map(String::from).to_vec(), ..Default::default() };
+    let mut data =
+        EffectsData { names: ["(intercept)", "x", "dummy"].map(String::from).to_vec(), ..Default::default() };
     let (mut trials, mut event) = (Vec::new(), Vec::new());
     for row in 0..ROWS {
         let u: Vec<f64> = (0..10).map(|_| random.uniform()).collect();

@@ -84,8 +84,7 @@ impl Auxiliary {
             .collect();
         let priors = family.auxiliary().iter().map(|(_, prior)| *prior).collect();
         let cut_prior = PriorDensity::Logistic { location: 0.0, scale: 1.0 };
-        let mut auxiliary =
-            Self { family, priors, cut_prior, class, large_counts, constants, totals: Vec::new() };
+        let mut auxiliary = Self { family, priors, cut_prior, class, large_counts, constants, totals: Vec::new() };
         let mut totals = vec![0.0; auxiliary.totals_len()];
         auxiliary.add_totals(&mut totals, outcomes, 0..data.rows());
         auxiliary.totals = totals;
@@ -262,9 +261,8 @@ impl Auxiliary {
         let mut slopes = [0.0; LANES];
         for (i, above) in small.iter().enumerate().filter(|(_, above)| **above > 0.0) {
             let share = each(|c| i as f64 / shape[c]);
-            let log = each(|c| ln_1p(share[c]));
             for c in 0..LANES {
-                value[c] += at.scale * above * (log_shape[c] + log[c]);
+                value[c] += at.scale * above * (log_shape[c] + ln_1p(share[c]));
                 slopes[c] += above / (1.0 + share[c]);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::auxiliary::At;
 use super::lanes::{LANES, Lane, add, lane, lane_mut};
-use super::likelihood::{Terms, add_block, lanes_of};
+use super::likelihood::{Terms, WORK, add_block, lanes_of};
 use super::model::EffectsModel;
 use natmix::Scratch;
 use natmix::target::{EvalOut, Points, Rows};
@@ -29,6 +29,7 @@ struct Pass<'a> {
     params: &'a mut [f64],
     sums: &'a mut [f64],
     eta: &'a mut [f64],
+    work: &'a mut [f64],
 }
 
 impl WithSimd for Pass<'_> {
@@ -95,6 +96,7 @@ impl Pass<'_> {
                 params: self.params,
                 sums: self.sums,
                 value: self.value,
+                work: self.work,
             };
             add_block(self.model.family, &mut terms, &mut self.eta[..rows * LANES], index);
             if self.want_grad {
@@ -180,6 +182,7 @@ impl EffectsModel {
         let mut params = scratch.take_used(params * LANES);
         let mut sums = scratch.take_used(sums * LANES);
         let mut eta = scratch.take_used(ROWS * LANES);
+        let mut work = scratch.take_used(WORK * ROWS * LANES);
         let mut of_subset = Vec::new();
         let (mut scale, mut totals) = (1.0, self.auxiliary.totals());
         if let Rows::Subset(subset) = rows {
@@ -215,6 +218,7 @@ impl EffectsModel {
                 params: &mut params,
                 sums: &mut sums,
                 eta: &mut eta,
+                work: &mut work,
             });
             for c in 0..count {
                 // Vectorised functions may lose a NaN.
@@ -226,7 +230,7 @@ impl EffectsModel {
                 }
             }
         }
-        for buffer in [z, grad, of_effects, by_effects, factors, params, sums, eta, of_subset] {
+        for buffer in [z, grad, of_effects, by_effects, factors, params, sums, eta, work, of_subset] {
             scratch.give(buffer);
         }
     }

@@ -127,7 +127,9 @@ impl Group {
                 b.copy_from_slice(&v[..q * LANES]);
                 log_dets += 1.0;
                 self.whiten(sd, l, b, u);
-                (0..q).for_each(|i| add_product(&mut squares, lane(u, i), lane(u, i)));
+                for i in 0..q {
+                    add_product(&mut squares, lane(u, i), lane(u, i));
+                }
                 continue;
             }
             for i in 0..q {

@@ -1,5 +1,5 @@
 //! Arithmetic on the same quantity of several points at once: plain loops over arrays, which the compiler turns into vector
-//! instructions where it may.
+//! instructions if it knows that nothing else lies in the same memory. So everything is copied to local arrays first.
 
 /// Points that are evaluated together.
 pub(super) const LANES: usize = 8;
@@ -32,15 +32,19 @@ pub(super) fn each(mut f: impl FnMut(usize) -> f64) -> Lane {
 /// `sum += factor * x`.
 #[inline(always)]
 pub(super) fn add(sum: &mut Lane, factor: f64, x: &Lane) {
+    let (mut local, x) = (*sum, *x);
     for c in 0..LANES {
-        sum[c] = factor.mul_add(x[c], sum[c]);
+        local[c] = factor.mul_add(x[c], local[c]);
     }
+    *sum = local;
 }
 
 /// `sum += x * y`.
 #[inline(always)]
 pub(super) fn add_product(sum: &mut Lane, x: &Lane, y: &Lane) {
+    let (mut local, x, y) = (*sum, *x, *y);
     for c in 0..LANES {
-        sum[c] = x[c].mul_add(y[c], sum[c]);
+        local[c] = x[c].mul_add(y[c], local[c]);
     }
+    *sum = local;
 }

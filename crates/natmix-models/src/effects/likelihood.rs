@@ -14,6 +14,9 @@
 //! | ordinal, between `a = cut_k - eta` and `b = cut_(k-1) - eta` | `-sp(-a) - sp(b)` | `s(b) - s(-a)` |
 //! | gamma, `r = log y - eta` | `-shape (exp(r) - 1 - r)` | `shape (exp(r) - 1)` |
 //! | survival, `u = shape (log y - eta)`, `e` = 1 if the event was seen | `e u - exp(u)` | `-shape (e - exp(u))` |
+//!
+//! Exponentials and logarithms are taken in loops of their own over a whole block: with other arithmetic around them, the compiler
+//! does not vectorise them.
 
 use super::family::Family;
 use super::lanes::{LANES, Lane, add, add_product, each, lane, lane_mut};
@@ -50,7 +53,12 @@ pub(super) struct Terms<'a> {
     /// Sums over rows: a run of lanes.
     pub sums: &'a mut [f64],
     pub value: &'a mut Lane,
+    /// Room for [`WORK`] numbers per predictor.
+    pub work: &'a mut [f64],
 }
+
+/// Numbers that a family may keep for each predictor.
+pub(super) const WORK: usize = 4;
 
 /// Numbers of lanes of `params` and of `sums`.
 pub(super) fn lanes_of(family: Family) -> (usize, usize) {
@@ -82,18 +90,26 @@ fn rows(eta: &mut [f64]) -> impl Iterator<Item = (usize, &mut Lane)> {
     eta.as_chunks_mut::<LANES>().0.iter_mut().enumerate()
 }
 
+/// `out = f(x)`. The function has to be one that is always inlined: a closure around it, or an iterator's `for_each`, would be
+/// compiled apart, without the vector instructions.
+#[inline(always)]
+fn map(out: &mut [f64], x: &[f64], f: impl Fn(f64) -> f64) {
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = f(*x);
+    }
+}
+
 #[inline(always)]
 fn linear(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize) {
     let prec = *lane(terms.params, 0);
     let mut sum = [0.0; LANES];
     for (i, eta) in rows(eta) {
         let row = index(i);
-        let (y, w) = (terms.outcomes.y[row], terms.scale * terms.outcomes.weight(row));
-        for c in 0..LANES {
-            let residual = y - eta[c];
-            eta[c] = w * prec[c] * residual;
-            sum[c] = eta[c].mul_add(residual, sum[c]);
-        }
+        let (y, w, own) = (terms.outcomes.y[row], terms.scale * terms.outcomes.weight(row), *eta);
+        let residual = each(|c| y - own[c]);
+        let slope = each(|c| w * prec[c] * residual[c]);
+        add_product(&mut sum, &slope, &residual);
+        *eta = slope;
     }
     add(terms.value, -0.5, &sum);
     add(lane_mut(terms.sums, 0), 1.0, &sum);
@@ -101,78 +117,95 @@ fn linear(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize
 
 /// `exp(-|s|)` and `log(1 + exp(-|s|))`.
 #[inline(always)]
-fn small_and_log(s: &Lane) -> (Lane, Lane) {
-    let small = each(|c| exp_of_negative(-s[c].abs()));
-    (small, each(|c| ln_1p(small[c])))
+fn small_and_log(s: &[f64], small: &mut [f64], log: &mut [f64]) {
+    for (small, s) in small.iter_mut().zip(s) {
+        *small = exp_of_negative(-s.abs());
+    }
+    map(log, small, ln_1p);
+}
+
+/// `1/(1 + exp(-s))`, given `t = exp(-|s|)`.
+#[inline(always)]
+fn share(s: f64, t: f64) -> f64 {
+    (if s >= 0.0 { 1.0 } else { t }) / (1.0 + t)
 }
 
 #[inline(always)]
 fn successes(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize) {
+    let (small, log) = terms.work[..2 * eta.len()].split_at_mut(eta.len());
+    small_and_log(eta, small, log);
+    let mut lost = [0.0; LANES];
     for (i, eta) in rows(eta) {
         let row = index(i);
         let (y, m) = (terms.outcomes.y[row], terms.outcomes.other[row]);
         let w = terms.scale * terms.outcomes.weight(row);
-        let (t, log) = small_and_log(eta);
-        for c in 0..LANES {
-            let s = eta[c];
-            terms.value[c] -= w * (y * (-s).max(0.0) + m * s.max(0.0) + (y + m) * log[c]);
-            let (failure, success) = if s >= 0.0 { (t[c], 1.0) } else { (1.0, t[c]) };
-            eta[c] = w * (y * failure - m * success) / (1.0 + t[c]);
-        }
+        let (s, t, log) = (*eta, *lane(small, i), *lane(log, i));
+        add(&mut lost, w, &each(|c| y * (-s[c]).max(0.0) + m * s[c].max(0.0) + (y + m) * log[c]));
+        *eta = each(|c| w * (y - (y + m) * share(s[c], t[c])));
     }
+    add(terms.value, -1.0, &lost);
 }
 
 #[inline(always)]
-fn negative_binomial(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize) {
+fn negative_binomial(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize + Copy) {
     let (log_shape, shape) = (*lane(terms.params, 0), *lane(terms.params, 1));
-    let (mut slopes, mut logs) = ([0.0; LANES], [0.0; LANES]);
+    let (mut slopes, mut logs, mut lost) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+    for (_, eta) in rows(eta) {
+        let own = *eta;
+        *eta = each(|c| own[c] - log_shape[c]);
+    }
+    let (small, log) = terms.work[..2 * eta.len()].split_at_mut(eta.len());
+    small_and_log(eta, small, log);
     for (i, eta) in rows(eta) {
         let row = index(i);
         let (y, w) = (terms.outcomes.y[row], terms.scale * terms.outcomes.weight(row));
-        let s = each(|c| eta[c] - log_shape[c]);
-        let (t, log) = small_and_log(&s);
-        for c in 0..LANES {
-            let above = s[c].max(0.0) + log[c];
-            let below = (-s[c]).max(0.0) + log[c];
-            terms.value[c] -= w * (y * below + shape[c] * above);
-            let (failure, success) = if s[c] >= 0.0 { (t[c], 1.0) } else { (1.0, t[c]) };
-            eta[c] = w * (y * failure - shape[c] * success) / (1.0 + t[c]);
-            slopes[c] += eta[c];
-            logs[c] += w * above;
-        }
+        let (s, t, log) = (*eta, *lane(small, i), *lane(log, i));
+        let above = each(|c| s[c].max(0.0) + log[c]);
+        add(&mut lost, w, &each(|c| y * ((-s[c]).max(0.0) + log[c]) + shape[c] * above[c]));
+        // Not y minus a share of y + shape: that would lose all digits where the shape is large.
+        let slope = each(|c| w * (y * share(-s[c], t[c]) - shape[c] * share(s[c], t[c])));
+        add(&mut slopes, 1.0, &slope);
+        add(&mut logs, w, &above);
+        *eta = slope;
     }
+    add(terms.value, -1.0, &lost);
     add(lane_mut(terms.sums, 0), 1.0, &slopes);
     add(lane_mut(terms.sums, 1), 1.0, &logs);
 }
 
 #[inline(always)]
 fn poisson(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize) {
+    let means = &mut terms.work[..eta.len()];
+    map(means, eta, exp);
+    let mut sum = [0.0; LANES];
     for (i, eta) in rows(eta) {
         let row = index(i);
         let (y, w) = (terms.outcomes.y[row], terms.scale * terms.outcomes.weight(row));
-        let mean = each(|c| exp(eta[c]));
-        for c in 0..LANES {
-            terms.value[c] += w * (y * eta[c] - mean[c]);
-            eta[c] = w * (y - mean[c]);
-        }
+        let (own, mean) = (*eta, *lane(means, i));
+        add(&mut sum, w, &each(|c| y * own[c] - mean[c]));
+        *eta = each(|c| w * (y - mean[c]));
     }
+    add(terms.value, 1.0, &sum);
 }
 
 #[inline(always)]
-fn robust(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize) {
+fn robust(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize + Copy) {
     let (prec, df_1) = (*lane(terms.params, 0), *lane(terms.params, 1));
     let (mut logs, mut shares) = ([0.0; LANES], [0.0; LANES]);
+    let (squares, log) = terms.work[..2 * eta.len()].split_at_mut(eta.len());
     for (i, eta) in rows(eta) {
-        let row = index(i);
-        let (y, w) = (terms.outcomes.y[row], terms.scale * terms.outcomes.weight(row));
-        let square = each(|c| prec[c] * (y - eta[c]) * (y - eta[c]));
-        let log = each(|c| ln_1p(square[c]));
-        for c in 0..LANES {
-            let inverse = 1.0 / (1.0 + square[c]);
-            logs[c] += w * log[c];
-            shares[c] += w * (1.0 - inverse);
-            eta[c] = w * df_1[c] * prec[c] * (y - eta[c]) * inverse;
-        }
+        let (y, own) = (terms.outcomes.y[index(i)], *eta);
+        *eta = each(|c| y - own[c]);
+        *lane_mut(squares, i) = each(|c| prec[c] * (y - own[c]) * (y - own[c]));
+    }
+    map(log, squares, ln_1p);
+    for (i, eta) in rows(eta) {
+        let w = terms.scale * terms.outcomes.weight(index(i));
+        let (residual, square) = (*eta, *lane(squares, i));
+        let inverse = each(|c| 1.0 / (1.0 + square[c]));
+        add(&mut logs, w, lane(log, i));
+        add(&mut shares, w, &each(|c| 1.0 - inverse[c]));
+        *eta = each(|c| w * df_1[c] * prec[c] * inverse[c] * residual[c]);
     }
     add_product(terms.value, &each(|c| -0.5 * df_1[c]), &logs);
     add(lane_mut(terms.sums, 0), 1.0, &logs);
@@ -181,58 +214,76 @@ fn robust(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize
 
 #[inline(always)]
 fn ordinal(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize) {
+    // Both as arguments of the same softplus: what the predictor has above the upper cut point, and below the lower one.
+    let (small, log) = terms.work.split_at_mut(2 * eta.len());
+    let log = &mut log[..2 * eta.len()];
+    for (i, eta) in rows(eta) {
+        let k = terms.outcomes.y[index(i)] as usize;
+        let (own, upper, lower) = (*eta, *lane(terms.params, k + 1), *lane(terms.params, k));
+        *lane_mut(small, 2 * i) = each(|c| -(own[c] - upper[c]).abs());
+        *lane_mut(small, 2 * i + 1) = each(|c| -(lower[c] - own[c]).abs());
+    }
+    for x in small.iter_mut() {
+        *x = exp_of_negative(*x);
+    }
+    map(log, small, ln_1p);
+    let mut lost = [0.0; LANES];
     for (i, eta) in rows(eta) {
         let row = index(i);
         let w = terms.scale * terms.outcomes.weight(row);
         let k = terms.outcomes.y[row] as usize;
-        let (upper, lower) = (lane(terms.params, k + 1), lane(terms.params, k));
-        // Both as arguments of the same softplus: -a, and b.
-        let a = each(|c| eta[c] - upper[c]);
-        let b = each(|c| lower[c] - eta[c]);
-        let ((t, log_a), (u, log_b)) = (small_and_log(&a), small_and_log(&b));
-        let by_a = each(|c| w * if a[c] >= 0.0 { 1.0 } else { t[c] } / (1.0 + t[c]));
-        let by_b = each(|c| w * if b[c] >= 0.0 { 1.0 } else { u[c] } / (1.0 + u[c]));
-        for c in 0..LANES {
-            terms.value[c] -= w * (a[c].max(0.0) + log_a[c] + b[c].max(0.0) + log_b[c]);
-            eta[c] = by_b[c] - by_a[c];
-        }
+        let (own, upper, lower) = (*eta, *lane(terms.params, k + 1), *lane(terms.params, k));
+        let (t, u) = (*lane(small, 2 * i), *lane(small, 2 * i + 1));
+        let (above, below) = (each(|c| own[c] - upper[c]), each(|c| lower[c] - own[c]));
+        let by_a = each(|c| w * share(above[c], t[c]));
+        let by_b = each(|c| w * share(below[c], u[c]));
+        let (log_a, log_b) = (*lane(log, 2 * i), *lane(log, 2 * i + 1));
+        add(&mut lost, w, &each(|c| above[c].max(0.0) + log_a[c] + below[c].max(0.0) + log_b[c]));
+        *eta = each(|c| by_b[c] - by_a[c]);
         add(lane_mut(terms.sums, k + 1), 1.0, &by_a);
         add(lane_mut(terms.sums, k), -1.0, &by_b);
     }
+    add(terms.value, -1.0, &lost);
 }
 
 #[inline(always)]
-fn gamma(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize) {
+fn gamma(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize + Copy) {
     let shape = *lane(terms.params, 0);
     let mut sum = [0.0; LANES];
     for (i, eta) in rows(eta) {
-        let row = index(i);
-        let (log_y, w) = (terms.outcomes.y[row], terms.scale * terms.outcomes.weight(row));
-        let above = each(|c| exp_without_line(log_y - eta[c]));
-        for c in 0..LANES {
-            sum[c] -= w * above[c];
-            eta[c] = w * shape[c] * (above[c] + (log_y - eta[c]));
-        }
+        let (y, own) = (terms.outcomes.y[index(i)], *eta);
+        *eta = each(|c| y - own[c]);
+    }
+    let beyond = &mut terms.work[..eta.len()];
+    map(beyond, eta, exp_without_line);
+    for (i, eta) in rows(eta) {
+        let w = terms.scale * terms.outcomes.weight(index(i));
+        let (ratio, beyond) = (*eta, *lane(beyond, i));
+        add(&mut sum, -w, &beyond);
+        *eta = each(|c| w * shape[c] * (beyond[c] + ratio[c]));
     }
     add_product(terms.value, &shape, &sum);
     add(lane_mut(terms.sums, 0), 1.0, &sum);
 }
 
 #[inline(always)]
-fn survival(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize) {
+fn survival(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize + Copy) {
     let shape = *lane(terms.params, 0);
-    let mut sum = [0.0; LANES];
+    let (mut sum, mut value) = ([0.0; LANES], [0.0; LANES]);
+    for (i, eta) in rows(eta) {
+        let (y, own) = (terms.outcomes.y[index(i)], *eta);
+        *eta = each(|c| shape[c] * (y - own[c]));
+    }
+    let hazards = &mut terms.work[..eta.len()];
+    map(hazards, eta, exp);
     for (i, eta) in rows(eta) {
         let row = index(i);
-        let (log_y, seen) = (terms.outcomes.y[row], terms.outcomes.other[row]);
-        let w = terms.scale * terms.outcomes.weight(row);
-        let u = each(|c| shape[c] * (log_y - eta[c]));
-        let hazard = each(|c| exp(u[c]));
-        for c in 0..LANES {
-            terms.value[c] += w * (seen * u[c] - hazard[c]);
-            sum[c] += w * u[c] * (seen - hazard[c]);
-            eta[c] = -w * shape[c] * (seen - hazard[c]);
-        }
+        let (seen, w) = (terms.outcomes.other[row], terms.scale * terms.outcomes.weight(row));
+        let (u, hazard) = (*eta, *lane(hazards, i));
+        add(&mut value, w, &each(|c| seen * u[c] - hazard[c]));
+        add(&mut sum, w, &each(|c| u[c] * (seen - hazard[c])));
+        *eta = each(|c| w * shape[c] * (hazard[c] - seen));
     }
+    add(terms.value, 1.0, &value);
     add(lane_mut(terms.sums, 0), 1.0, &sum);
 }

@@ -69,12 +69,7 @@ pub(super) fn at_row(family: Family, y: f64, other: f64, eta: f64, z: &[f64]) ->
         Family::Gamma => {
             let (shape, above) = (z[0].exp(), y - eta);
             let slope = shape * above.exp_m1();
-            Second {
-                slope,
-                eta: -shape * above.exp(),
-                crossed: [slope, 0.0],
-                own: [shape * above - slope, 0.0, 0.0],
-            }
+            Second { slope, eta: -shape * above.exp(), crossed: [slope, 0.0], own: [shape * above - slope, 0.0, 0.0] }
         }
         Family::Survival => {
             let shape = z[0].exp();

@@ -33,8 +33,10 @@ impl FromStr for PriorStatement {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         // From the right: names of columns may hold a tilde, those of distributions do not.
-        let Some((parameter, prior)) = text.rsplit_once('~').filter(|(parameter, _)| !parameter.trim().is_empty()) else {
-            let problem = format!("prior `{}`: expected PARAMETER ~ DISTRIBUTION, such as age ~ normal(0, 1)", text.trim());
+        let Some((parameter, prior)) = text.rsplit_once('~').filter(|(parameter, _)| !parameter.trim().is_empty())
+        else {
+            let problem =
+                format!("prior `{}`: expected PARAMETER ~ DISTRIBUTION, such as age ~ normal(0, 1)", text.trim());
             return Err(Error::InvalidInput(problem));
         };
         Ok(Self { parameter: parameter.trim().into(), prior: prior.parse()? })

@@ -122,7 +122,10 @@ fn every_prior_can_be_changed() {
     let message = |text: &str| {
         EffectsModel::new(Family::Linear, crossed(Family::Linear, 9), &[text.parse().unwrap()]).unwrap_err().to_string()
     };
-    assert!(message("z ~ normal(0, 1)").contains("there is no such parameter (there are one, x, dummy, sigma, sd(clinic, c0)"));
+    assert!(
+        message("z ~ normal(0, 1)")
+            .contains("there is no such parameter (there are one, x, dummy, sigma, sd(clinic, c0)")
+    );
     assert!(message("sd(year) ~ normal(0, 1)").contains("positive numbers"));
     assert!(message("x ~ half_normal(1)").contains("needs one of numbers"));
     assert!(message("cor(clinic) ~ normal(0, 1)").contains("correlation matrices"));
@@ -207,7 +210,7 @@ fn extreme_points_have_a_low_density_or_none() {
                 let (mut log_p, mut grad) = ([0.0], vec![0.0; d]);
                 let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: None };
                 model.eval(Rows::All, Points::new(&z, d), out, &mut Scratch::default()).unwrap();
-                assert!(!(log_p[0] > 200.0), "{family:?}, coordinate {at} = {size}: {}", log_p[0]);
+                assert!(log_p[0].is_nan() || log_p[0] <= 200.0, "{family:?}, coordinate {at} = {size}: {}", log_p[0]);
                 assert!(log_p[0].is_nan() || size.is_finite(), "{family:?}, coordinate {at} = {size}");
                 // The exponential of a predictor may overflow, a logistic function of it does not.
                 let grows = matches!(family, Family::Poisson | Family::Gamma | Family::Survival);
@@ -224,10 +227,8 @@ fn extreme_points_have_a_low_density_or_none() {
 fn limits_of_the_shapes_are_simpler_families() {
     let rows = 50;
     // Of negative binomial counts with a large shape, and of Student's distribution with many degrees of freedom.
-    for (family, limit, extra) in [
-        (Family::NegativeBinomial, Family::Poisson, 0),
-        (Family::Robust, Family::Linear, 1),
-    ] {
+    for (family, limit, extra) in [(Family::NegativeBinomial, Family::Poisson, 0), (Family::Robust, Family::Linear, 1)]
+    {
         let data = |family: Family, weight: f64| {
             let plain = EffectsData { names: vec!["x".into()], x: (0..rows).map(wave).collect(), ..Default::default() };
             let mut data = with_outcomes(Family::Poisson, rows, plain);
@@ -363,9 +364,8 @@ fn parameters_are_in_the_units_of_the_data() {
 fn correlations_have_the_lkj_density() {
     // In three dimensions det(R)^(shape - 1) times a constant, whatever the correlations.
     let statement = |shape: f64| format!("cor(clinic) ~ lkj({shape})").parse::<PriorStatement>().unwrap();
-    let model = |shape: f64| {
-        EffectsModel::new(Family::Linear, crossed(Family::Linear, 20), &[statement(shape)]).unwrap()
-    };
+    let model =
+        |shape: f64| EffectsModel::new(Family::Linear, crossed(Family::Linear, 20), &[statement(shape)]).unwrap();
     let differences: Vec<f64> = (0..5)
         .map(|i| {
             let z: Vec<f64> = (0..model(1.0).dim()).map(|j| wave(100 * i + j)).collect();

@@ -1,5 +1,6 @@
 //! The exact posterior of a linear regression with an intercept that varies between groups: given both standard deviations
 //! everything else is Gaussian, so all that is left are sums over a grid of those two.
+#![allow(dead_code)] // Each test file uses its own share of these.
 
 use crate::right::{Marginal, PROBABILITIES};
 use natmix_models::effects::{EffectsData, EffectsModel, Family, Grouping, PriorDensity};
@@ -7,7 +8,8 @@ use natmix_models::predict::quantile;
 
 const LOG_TAU: f64 = 1.837_877_066_409_345_5;
 /// Quantiles of the standard normal at the probabilities.
-pub const NORMAL: [f64; 5] = [-1.644_853_626_951_472_2, -0.674_489_750_196_081_7, 0.0, 0.674_489_750_196_081_7, 1.644_853_626_951_472_2];
+pub const NORMAL: [f64; 5] =
+    [-1.644_853_626_951_472_2, -0.674_489_750_196_081_7, 0.0, 0.674_489_750_196_081_7, 1.644_853_626_951_472_2];
 /// Log density below the largest one at which the grid ends.
 const DEPTH: f64 = 20.0;
 
@@ -76,6 +78,9 @@ struct Given {
     variance: [f64; 3],
 }
 
+/// Mean and variance of a parameter at a point of the grid.
+type MomentsAt<'a> = &'a dyn Fn(&(f64, f64, Given)) -> (f64, f64);
+
 struct Problem {
     groups: Vec<Sums>,
     centre: f64,
@@ -140,10 +145,8 @@ pub fn exact(data: &EffectsData, model: &EffectsModel) -> (Vec<Marginal>, f64) {
     let unit = (data.y.iter().map(|y| y * y).sum::<f64>() / rows as f64).sqrt().ln();
     let (mut box_s, mut box_t) = ((unit - 8.0, unit + 3.0), (unit - 14.0, unit + 4.0));
     let (coarse_s, coarse_t) = (grid(box_s, 220), grid(box_t, 120));
-    let at: Vec<(f64, f64, f64)> = coarse_s
-        .iter()
-        .flat_map(|s| coarse_t.iter().map(|t| (*s, *t, problem.given(*s, *t).log_density)))
-        .collect();
+    let at: Vec<(f64, f64, f64)> =
+        coarse_s.iter().flat_map(|s| coarse_t.iter().map(|t| (*s, *t, problem.given(*s, *t).log_density))).collect();
     let most = at.iter().fold(f64::NEG_INFINITY, |most, at| most.max(at.2));
     let inside: Vec<&(f64, f64, f64)> = at.iter().filter(|at| at.2 > most - DEPTH).collect();
     let range = |value: &dyn Fn(&(f64, f64, f64)) -> f64, step: f64| {
@@ -175,13 +178,15 @@ pub fn exact(data: &EffectsData, model: &EffectsModel) -> (Vec<Marginal>, f64) {
     let weights: Vec<f64> = nodes.iter().map(|node| (node.2.log_density - most).exp()).collect();
     let total: f64 = weights.iter().sum();
     let weights: Vec<f64> = weights.iter().map(|w| w / total).collect();
-    let gaussian = |of: &dyn Fn(&(f64, f64, Given)) -> (f64, f64)| -> Marginal {
+    let gaussian = |of: MomentsAt<'_>| -> Marginal {
         let (means, sds): (Vec<f64>, Vec<f64>) = nodes.iter().map(of).map(|(mean, var)| (mean, var.sqrt())).unzip();
         gaussian_mixture(&means, &sds, &weights)
     };
     let c = problem.centre;
     let mut marginals = vec![
-        gaussian(&|(_, _, g)| (g.mean[0] - c * g.mean[1], g.variance[0] + c * c * g.variance[1] - 2.0 * c * g.variance[2])),
+        gaussian(&|(_, _, g)| {
+            (g.mean[0] - c * g.mean[1], g.variance[0] + c * c * g.variance[1] - 2.0 * c * g.variance[2])
+        }),
         gaussian(&|(_, _, g)| (g.mean[1], g.variance[1])),
         sigma,
         tau,
@@ -221,7 +226,8 @@ fn scale_marginal(logs: &[f64], mass: &[f64]) -> Marginal {
     Marginal { quantiles: PROBABILITIES.map(at), mean, sd, kurtosis: moment(4, mean) / sd.powi(4) }
 }
 
-fn gaussian_mixture(means: &[f64], sds: &[f64], weights: &[f64]) -> Marginal {
+/// Of a parameter that is one of these normal distributions, with these probabilities.
+pub fn gaussian_mixture(means: &[f64], sds: &[f64], weights: &[f64]) -> Marginal {
     let all = || means.iter().zip(sds).zip(weights);
     let mean: f64 = all().map(|((m, _), w)| w * m).sum();
     let variance: f64 = all().map(|((m, s), w)| w * ((m - mean).powi(2) + s * s)).sum();
