@@ -5,6 +5,7 @@
 //! | [`table`], [`idx`], [`npy`], [`source`], [`row_file`] | readers of CSV, IDX and NumPy files; rows that stay on disk |
 //! | [`design`] | from columns to features, and back to the user's own scale |
 //! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the regressions as targets of the engine, and together with a table |
+//! | [`effects`] | regressions with more families and varying effects, as targets; priors by name |
 //! | [`densities`] | analytic densities with known answers, and their files |
 //! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo), [`checks`] | predictions and scores for rows, checks of the model |
 #![forbid(unsafe_code)]
@@ -13,7 +14,9 @@ pub mod checks;
 pub mod densities;
 pub mod design;
 pub mod draws;
+pub mod effects;
 pub mod error;
+mod gamma_ratios;
 pub mod glm;
 pub mod idx;
 pub mod linear;
@@ -31,6 +34,7 @@ pub mod source;
 pub mod start;
 pub mod study;
 pub mod table;
+mod vector_math;
 
 pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
 pub use draws::{CoefficientDraws, Inputs};

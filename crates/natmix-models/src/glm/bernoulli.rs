@@ -1,6 +1,7 @@
 //! Logistic terms of a block of rows, written so that the compiler can vectorise the loops.
 
 use crate::observations::RowBlock;
+use crate::vector_math::exp_of_negative;
 use pulp::{Simd, WithSimd};
 
 /// Number of factors `1 + exp(-|eta|) <= 2` that are multiplied before one logarithm is taken.
@@ -56,26 +57,4 @@ fn bernoulli(eta: &mut [f64], curv: &mut [f64], rows: &RowBlock<'_>) -> f64 {
         }
     }
     value
-}
-
-/// `exp(x)` for `x <= 0`, without branches so that loops over it can be vectorised. Within 2 ulp; zero below -708.
-#[inline(always)]
-pub(super) fn exp_of_negative(x: f64) -> f64 {
-    // Adding 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits.
-    const MAGIC: f64 = 6_755_399_441_055_744.0;
-    const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
-    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    let clamped = x.max(-708.0);
-    let shifted = clamped * std::f64::consts::LOG2_E + MAGIC;
-    let k = shifted - MAGIC;
-    let r = (clamped - k * LN2_HIGH) - k * LN2_LOW;
-    let mut p = 1.0 / 6_227_020_800.0;
-    for factorial in
-        [479_001_600.0, 39_916_800.0, 3_628_800.0, 362_880.0, 40_320.0, 5_040.0, 720.0, 120.0, 24.0, 6.0, 2.0, 1.0, 1.0]
-    {
-        p = p * r + 1.0 / factorial;
-    }
-    let power = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1.0_f64.to_bits()));
-    // A NaN turns into a number here; the value, which contains the predictor itself, stays NaN.
-    if x < -708.0 { 0.0 } else { p * power }
 }

@@ -1,0 +1,230 @@
+//! Draws from the prior, and outcomes drawn at a point: together prior predictive draws.
+
+use super::family::Family;
+use super::groups::Group;
+use super::model::EffectsModel;
+use super::prior_density::standard_gamma;
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng, SeedableRng};
+use rand_distr::{Binomial, Distribution, Open01, Poisson, StandardNormal, StudentT};
+
+/// Logarithms beyond this overflow together with what they are added to.
+const MOST_LOG: f64 = 700.0;
+/// Means beyond this have no integers of their own: the outcome is the mean.
+const MOST_COUNT: f64 = 1e15;
+
+fn stream(seed: u64, draw: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(draw);
+    rng
+}
+
+impl EffectsModel {
+    /// Points drawn from the prior, one after the other: as many as are asked for, the same for the same seed.
+    pub fn prior_draws(&self, count: usize, seed: u64) -> Vec<f64> {
+        let draws = (0..count).flat_map(|draw| {
+            let rng = &mut stream(seed, draw as u64);
+            let mut z: Vec<f64> = self.priors.iter().map(|prior| prior.draw(rng)).collect();
+            let log = |x: f64| x.ln().clamp(-MOST_LOG, MOST_LOG);
+            z.extend(self.auxiliary.priors.iter().map(|prior| log(prior.draw(rng))));
+            let mut cuts: Vec<f64> = (0..self.family.cuts()).map(|_| self.auxiliary.cut_prior.draw(rng)).collect();
+            cuts.sort_by(f64::total_cmp);
+            z.extend(cuts.first());
+            z.extend(cuts.windows(2).map(|pair| log(pair[1] - pair[0])));
+            for group in &self.groups {
+                z.extend(group.sd_priors.iter().map(|prior| log(prior.draw(rng))));
+                if group.correlations() > 0 {
+                    for i in 1..group.q {
+                        // Half the log odds of a beta variable is the hyperbolic arc tangent of what it maps to.
+                        z.extend((0..i).map(|j| {
+                            let a = group.beta(j);
+                            0.5 * (log(standard_gamma(rng, a)) - log(standard_gamma(rng, a)))
+                        }));
+                    }
+                }
+                let first = z.len() - group.q - group.correlations();
+                z.extend((0..group.effects()).map(|_| -> f64 { StandardNormal.sample(rng) }));
+                group.centre(&mut z[first..]);
+            }
+            z
+        });
+        draws.collect()
+    }
+
+    /// The linear predictor of every row at point `z`, in the units of the fit.
+    pub(super) fn predictors_at(&self, z: &[f64]) -> Vec<f64> {
+        let p = self.priors.len();
+        let effects: Vec<Vec<f64>> = self.groups.iter().map(|group| effects_of(group, z)).collect();
+        (0..self.rows)
+            .map(|row| {
+                let mut eta = self.offset.as_ref().map_or(0.0, |offset| offset[row]);
+                eta += self.x[row * p..(row + 1) * p].iter().zip(z).map(|(x, z)| x * z).sum::<f64>();
+                for (group, effects) in self.groups.iter().zip(&effects) {
+                    let level = group.data.level_of_row[row] as usize;
+                    let (own, columns) = (&effects[level * group.q..], &group.data.z[row * group.q..]);
+                    eta += columns.iter().zip(own).take(group.q).map(|(x, effect)| x * effect).sum::<f64>();
+                }
+                eta
+            })
+            .collect()
+    }
+
+    /// An outcome for every row, drawn at point `z`, in the units of the data: numbers, counts, categories or times, not censored.
+    /// A draw is infinite where the predictor is too large for a number.
+    pub fn outcomes_at(&self, z: &[f64], seed: u64) -> Vec<f64> {
+        let rng = &mut stream(seed, u64::MAX);
+        let own = &z[self.priors.len()..];
+        let unit = self.outcome_unit();
+        let eta = self.predictors_at(z);
+        let draws = eta.into_iter().enumerate().map(|(row, eta)| match self.family {
+            Family::Linear => {
+                let noise: f64 = StandardNormal.sample(rng);
+                unit.centre + unit.scale * (eta + own[0].exp() * noise)
+            }
+            Family::Robust => {
+                let df = own[1].exp();
+                // Many degrees of freedom are the normal distribution.
+                let noise: f64 = match StudentT::new(df) {
+                    Ok(student) if df < 1e8 => student.sample(rng),
+                    _ => StandardNormal.sample(rng),
+                };
+                unit.centre + unit.scale * (eta + own[0].exp() * noise)
+            }
+            Family::Logistic => f64::from(u8::from(uniform(rng) < logistic(eta))),
+            Family::Binomial => {
+                let trials = self.outcomes.y[row] + self.outcomes.other[row];
+                match Binomial::new(trials as u64, logistic(eta)) {
+                    Ok(binomial) => binomial.sample(rng) as f64,
+                    Err(_) => f64::NAN,
+                }
+            }
+            Family::Poisson => count(rng, eta.exp()),
+            Family::NegativeBinomial => {
+                let shape = own[0].exp();
+                let varying = standard_gamma(rng, shape) / shape;
+                count(rng, eta.exp() * varying)
+            }
+            Family::Gamma => {
+                let shape = own[0].exp();
+                (eta + unit.centre).exp() * standard_gamma(rng, shape) / shape
+            }
+            Family::Survival => (eta + unit.centre).exp() * (-uniform(rng).ln()).powf((-own[0]).exp()),
+            Family::Ordinal { categories } => {
+                let latent = uniform(rng);
+                let mut cut = 0.0;
+                let above = (0..categories - 1).take_while(|k| {
+                    cut = if *k == 0 { own[0] } else { cut + own[*k].exp() };
+                    latent > logistic(cut - eta)
+                });
+                above.count() as f64
+            }
+        });
+        draws.collect()
+    }
+}
+
+fn effects_of(group: &Group, z: &[f64]) -> Vec<f64> {
+    let mut effects = vec![0.0; group.effects()];
+    group.effects_at(&z[group.first..group.first + group.dim()], &mut effects);
+    effects
+}
+
+fn uniform(rng: &mut impl Rng) -> f64 {
+    Open01.sample(rng)
+}
+
+fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn count(rng: &mut impl Rng, mean: f64) -> f64 {
+    match Poisson::new(mean) {
+        Ok(poisson) if mean < MOST_COUNT => poisson.sample(rng),
+        _ => mean.round(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{FAMILIES, crossed};
+    use super::super::{EffectsModel, Family};
+    use natmix::target::{Target, log_p_at};
+
+    fn mean_and_se(values: impl Iterator<Item = f64>) -> (f64, f64) {
+        let values: Vec<f64> = values.collect();
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        (mean, (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n / n).sqrt())
+    }
+
+    /// The score has expectation zero under its own density, if draws and density agree and the density vanishes at the ends.
+    #[test]
+    fn draws_from_the_prior_have_its_density() {
+        for family in [Family::Robust, Family::NegativeBinomial, Family::Ordinal { categories: 4 }] {
+            let mut data = crossed(family, 12);
+            data.weights = Some(vec![0.0; 12]);
+            let model = EffectsModel::new(family, data, &[]).unwrap();
+            let (d, n) = (model.dim(), 4000);
+            let draws = model.prior_draws(n, 3);
+            assert_eq!(draws, model.prior_draws(n, 3));
+            for j in 0..d {
+                let slope = |z: &[f64]| {
+                    let at = |shift: f64| {
+                        let mut z = z.to_vec();
+                        z[j] += shift;
+                        log_p_at(&model, &z).unwrap()
+                    };
+                    (at(1e-5) - at(-1e-5)) / 2e-5
+                };
+                let (score, se) = mean_and_se(draws.chunks_exact(d).map(slope));
+                assert!(score.abs() < 5.0 * se + 1e-5 && se < 0.1, "{family:?}, {j}: {score} +- {se}");
+                // Integration by parts: E[z score] = -1.
+                let (product, se) = mean_and_se(draws.chunks_exact(d).map(|z| slope(z) * z[j]));
+                assert!((product + 1.0).abs() < 5.0 * se + 1e-4 && se < 0.3, "{family:?}, {j}: {product} +- {se}");
+            }
+        }
+    }
+
+    /// Where outcomes are drawn at a point, the expected slope of their log likelihood there is zero.
+    #[test]
+    fn outcomes_are_drawn_from_the_likelihood() {
+        for family in FAMILIES {
+            let data = crossed(family, 40);
+            let mut model = EffectsModel::new(family, data, &[]).unwrap();
+            model.outcomes.weights = Vec::new();
+            let z: Vec<f64> = (0..model.dim()).map(|j| 0.3 * super::super::tests::wave(j)).collect();
+            let unit = model.outcome_unit();
+            let draws = (0..2000).map(|seed| {
+                let mut drawn = model.clone();
+                for (row, y) in model.outcomes_at(&z, seed).into_iter().enumerate() {
+                    drawn.outcomes.y[row] = match family {
+                        Family::Linear | Family::Robust => (y - unit.centre) / unit.scale,
+                        Family::Gamma | Family::Survival => y.ln() - unit.centre,
+                        _ => y,
+                    };
+                    match family {
+                        Family::Survival => drawn.outcomes.other[row] = 1.0,
+                        Family::Logistic => drawn.outcomes.other[row] = 1.0 - y,
+                        Family::Binomial => {
+                            drawn.outcomes.other[row] = model.outcomes.y[row] + model.outcomes.other[row] - y;
+                        }
+                        _ => {}
+                    }
+                }
+                let prior = -z[0] / 625.0;
+                let first = if let Family::Ordinal { .. } = family { 1.0 / 6.25 * -z[0] } else { prior };
+                natmix_gradient(&drawn, &z)[0] - first
+            });
+            let (score, se) = mean_and_se(draws);
+            assert!(score.abs() < 5.0 * se, "{family:?}: {score} +- {se}");
+        }
+    }
+
+    fn natmix_gradient(model: &EffectsModel, z: &[f64]) -> Vec<f64> {
+        use natmix::target::{EvalOut, Points, Rows};
+        let (mut log_p, mut grad) = ([0.0], vec![0.0; z.len()]);
+        let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: None };
+        model.eval(Rows::All, Points::new(z, z.len()), out, &mut natmix::Scratch::default()).unwrap();
+        grad
+    }
+}

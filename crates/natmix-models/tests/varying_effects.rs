@@ -1,0 +1,95 @@
+//! Varying effects against the exact answer.
+
+#[path = "common/normal_hierarchy.rs"]
+mod normal_hierarchy;
+#[path = "common/normal_slopes.rs"]
+mod normal_slopes;
+#[path = "common/right.rs"]
+mod right;
+
+use natmix::config::Finish;
+use natmix::target::Target;
+use natmix::{Config, fit};
+use natmix_models::effects::{EffectsModel, Family};
+use normal_hierarchy::{exact, simulate};
+use right::{Marginal, delivered, worst_error};
+use std::ops::RangeInclusive;
+
+/// Fits with the defaults, for each seed, and compares what is delivered with the truth.
+fn compare(what: &str, model: &EffectsModel, truth: &[Marginal], evidence: Option<f64>, seeds: RangeInclusive<u64>) {
+    let names = model.parameter_names();
+    for seed in seeds {
+        let fitted = fit(model, &Config { seed, ..Config::default() }).unwrap();
+        let (parameters, weights) = delivered(model, &fitted);
+        let (worst, place) = worst_error(&names, truth, &parameters, &weights);
+        let diagnostics = fitted.diagnostics.as_ref().unwrap();
+        println!(
+            "{what}, seed {seed}: {:?}, trusted {}, worst {worst:.2} ({place}), {} + {} evaluations, {:.2} s",
+            diagnostics.level, diagnostics.verdict.trusted, fitted.evals, fitted.chain_evals, fitted.seconds,
+        );
+        assert!(diagnostics.verdict.trusted, "{what}, seed {seed}: {:?}", diagnostics.verdict);
+        assert!(worst <= 1.0, "{what}, seed {seed}: {place} is off by {worst} limits");
+        let found = diagnostics.log_evidence;
+        if let Some(evidence) = evidence.filter(|_| found.mean.is_finite()) {
+            // Chains know the evidence to 0.25; see what is written about it in docs/chains.md.
+            assert!(
+                (found.mean - evidence).abs() < 5.0 * found.se.max(0.005),
+                "{what}, seed {seed}: {found:?}, not {evidence}"
+            );
+        }
+    }
+}
+
+fn check(what: &str, sizes: &[usize], (tau, sigma): (f64, f64), seeds: RangeInclusive<u64>) {
+    let data = simulate(sizes, tau, sigma, 7);
+    let model = EffectsModel::new(Family::Linear, data.clone(), &[]).unwrap();
+    let (truth, evidence) = exact(&data, &model);
+    compare(what, &model, &truth, Some(evidence), seeds);
+}
+
+/// Sizes from 1 to `most`, which look random.
+fn unbalanced(groups: usize, most: usize) -> Vec<usize> {
+    let mut random = normal_hierarchy::Stream::new(3);
+    (0..groups).map(|_| 1 + (random.uniform() * most as f64) as usize).collect()
+}
+
+#[test]
+fn ten_groups() {
+    check("10 groups of 8", &[8; 10], (0.7, 1.0), 1..=5);
+    check("10 groups of 1 to 8", &unbalanced(10, 8), (0.7, 1.0), 1..=5);
+}
+
+#[test]
+fn eighty_five_groups() {
+    check("85 groups of 11", &[11; 85], (0.4, 0.75), 1..=5);
+    check("85 groups of 1 to 20", &unbalanced(85, 20), (0.4, 0.75), 1..=5);
+    check("85 groups of 100, far apart", &[100; 85], (1.0, 1.0), 1..=5);
+}
+
+/// Many seeds take minutes: `NATMIX_SLOW=1` runs five.
+#[test]
+fn three_hundred_groups() {
+    let seeds = if std::env::var_os("NATMIX_SLOW").is_some() { 1..=5 } else { 1..=1 };
+    check("300 groups of 1 to 6", &unbalanced(300, 6), (0.5, 1.0), seeds.clone());
+    check("300 groups of 30", &[30; 300], (1.0, 1.0), seeds);
+}
+
+#[test]
+fn intercepts_and_slopes_of_85_counties() {
+    let data = normal_slopes::simulate(85, 20, 7);
+    let model = EffectsModel::new(Family::Linear, data.clone(), &[]).unwrap();
+    println!("{} rows, {} coordinates", data.rows(), model.dim());
+    compare("counties", &model, &normal_slopes::reference(&data, &model), None, 1..=5);
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let data = normal_slopes::simulate(12, 9, 3);
+    let model = EffectsModel::new(Family::Robust, data, &[]).unwrap();
+    let run = |threads: usize| {
+        let config = Config { threads, max_evals: Some(3000), finish: Finish::Never, ..Config::default() };
+        let fitted = fit(&model, &config).unwrap();
+        (fitted.mixture.mean(), fitted.evals, fitted.diagnostics.unwrap().elbo.mean)
+    };
+    assert_eq!(run(1), run(8));
+}
