@@ -11,8 +11,9 @@ use crate::battery::truth::Truth;
 use anyhow::{Context, Result};
 use natmix::answer::level::Level;
 use natmix_app::settings::Settings;
-use natmix_app::stan::StanProblem;
+use natmix_app::stan::{StanInput, StanProblem};
 use natmix_app::{FitJob, FitRecord, Problem};
+use natmix_stan::compile::{Compiling, StanSource};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,7 +96,9 @@ impl PreparedPosterior {
         let folder = data.join(posterior.folder);
         let program = program_file(&posterior)?;
         let text = read_text(&data_file(&folder))?;
-        let problem = StanProblem::new(&program, &text, None, 1, tell).map_err(anyhow::Error::from)?;
+        let (source, data) = (StanSource::File(&program), &text[..]);
+        let input = StanInput { source, data, data_name: None, init: None, seed: 1 };
+        let problem = StanProblem::new(input, &mut Compiling::new(tell)).map_err(anyhow::Error::from)?;
         let reference = match own {
             _ if posterior.referenced => Some(Reference::of_database(&folder)?),
             Some(own) if own.join(format!("{}.json", posterior.name)).exists() => {
