@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`table`], [`idx`], [`npy`], [`source`], [`row_file`] | readers of CSV, IDX and NumPy files; rows that stay on disk |
 //! | [`design`] | from columns to features, and back to the user's own scale |
+//! | [`formula`] | formulas such as `y ~ x * g`, and the designs they stand for |
 //! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the regressions as targets of the engine, and together with a table |
 //! | [`densities`] | analytic densities with known answers, and their files |
 //! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo), [`checks`] | predictions and scores for rows, checks of the model |
@@ -14,6 +15,7 @@ pub mod densities;
 pub mod design;
 pub mod draws;
 pub mod error;
+pub mod formula;
 pub mod glm;
 pub mod idx;
 pub mod linear;
@@ -35,6 +37,7 @@ pub mod table;
 pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
 pub use draws::{CoefficientDraws, Inputs};
 pub use error::DataError;
+pub use formula::{Formula, FormulaDesign, FormulaEncoding, FormulaOptions};
 pub use linear::Linear;
 pub use loo::LooFigures;
 pub use observations::{Dataset, Observations};
