@@ -9,7 +9,7 @@
 //! | `terms` | carries out the operators between terms |
 //! | `bind`, `numeric`, `basis`, `levels` | from terms to what is calculated from the columns of a table |
 //! | `rank` | which categories go without a reference level |
-//! | `design`, `encoding`, `encode`, `response`, `alias` | the design, and the same for new rows |
+//! | `plan`, `design`, `encoding`, `encode`, `response`, `alias` | the design, and the same for new rows |
 //!
 //! ```
 //! use natmix_models::formula::{Formula, FormulaDesign, FormulaOptions};
@@ -35,6 +35,7 @@ mod levels;
 mod lexer;
 mod numeric;
 mod parser;
+mod plan;
 mod rank;
 mod response;
 pub mod syntax;

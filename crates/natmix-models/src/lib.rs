@@ -57,6 +57,8 @@ mod pages {
     pub struct MethodsVogn;
     #[doc = include_str!("../../../docs/methods/mixture-draws.md")]
     pub struct MethodsMixtureDraws;
+    #[doc = include_str!("../../../docs/formulas.md")]
+    pub struct Formulas;
     #[doc = include_str!("../../../docs/targets.md")]
     pub struct Targets;
     #[doc = include_str!("../../../docs/reproducibility.md")]

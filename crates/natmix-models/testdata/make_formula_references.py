@@ -2,8 +2,8 @@
 
     python make_formula_references.py
 
-Each formula stands for the same design in natmix and in the Python package formulaic. Where they write it differently there are two
-formulas. Values are stored by row, as they come from formulaic; its names of columns are stored for reading only.
+Each formula stands for the same design in natmix and in the Python package formulaic. Where they write it differently there
+are two formulas. Values are stored by row, as they come from formulaic; its names of columns are stored for reading only.
 """
 
 import json

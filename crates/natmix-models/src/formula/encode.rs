@@ -118,18 +118,12 @@ impl FormulaEncoding {
         let x = fill(table, &self.columns, &factors)?;
         let (mut outcome, mut trials, mut event) = (None, None, None);
         if let Some(about) = &self.outcome {
-            let complete = |columns: &mut dyn FnMut(&mut dyn FnMut(&str))| {
-                let mut complete = true;
-                columns(&mut |name| complete &= table.position(name).is_some());
-                complete
-            };
-            let present = |number: &Numeric| complete(&mut |visit| number.columns(&mut |name| visit(name)));
             let given = |number: &Option<Numeric>| match number {
-                Some(number) if present(number) => number.values(table).map(Some),
+                Some(number) if number.is_in(table) => number.values(table).map(Some),
                 _ => Ok(None),
             };
             outcome = match &about.kind {
-                OutcomeForm::Number(number) if present(number) => Some(number.values(table)?),
+                OutcomeForm::Number(number) if number.is_in(table) => Some(number.values(table)?),
                 OutcomeForm::Levels { column, levels } => match table.position(column) {
                     Some(at) => Some(known_codes(table, at, levels)?.into_iter().map(f64::from).collect()),
                     None => None,

@@ -2,8 +2,6 @@
 //!
 //! ```
 //! use natmix_models::formula::Formula;
-//! let message = Formula::parse("income ~ age^2").unwrap().to_string();
-//! assert_eq!(message, "income ~ age^2");
 //! let message = Formula::parse("income ~ (age").unwrap_err().to_string();
 //! assert_eq!(message, "this parenthesis is not closed\n  income ~ (age\n           ^");
 //! ```
@@ -142,6 +140,12 @@ pub enum FormulaProblem {
     /// `(a | b | c)`.
     #[error("there is a second `|` in these parentheses (write two terms: (1 | a) + (1 | b))")]
     SecondBar,
+    /// `x (1 | g)`, which reads like a function.
+    #[error("`{name}(` starts a function, in which `|` has no meaning (is a `+` missing before the parenthesis?)")]
+    BarInFunction {
+        /// What stands before the parenthesis.
+        name: String,
+    },
     /// A number that is not 0 or 1 as a term.
     #[error("{} cannot be a term: only 1 and 0 can, for an intercept and for none (write I(2 * x) to multiply a column)", super::syntax::written(*.0))]
     NumberAsTerm(f64),

@@ -191,7 +191,14 @@ impl Numeric {
         }
     }
 
-    /// Whether all numbers in it are finite and all scales positive, and it is not nested without end: it may come from a file.
+    /// Whether the table has all of its columns.
+    pub(super) fn is_in(&self, table: &Table) -> bool {
+        let mut all = true;
+        self.columns(&mut |name| all &= table.position(name).is_some());
+        all
+    }
+
+    /// Whether all numbers in it are finite and all scales positive: it may come from a file.
     pub(super) fn is_sane(&self) -> bool {
         match self {
             Numeric::Constant(value) => value.is_finite(),

@@ -177,7 +177,7 @@ impl Parser<'_> {
             Some(Token::Name(name, false)) if matches!(tokens.get(self.at + 1), Some((Token::Open, _))) => {
                 let function = name.clone();
                 self.at += 2;
-                let arguments = self.deeper(|parser| parser.arguments(start))?;
+                let arguments = self.deeper(|parser| parser.arguments(start, &function))?;
                 return Ok(Expr { node: Node::Call { function, arguments }, span: self.since(start) });
             }
             Some(Token::Name(name, _)) => Node::Column(name.clone()),
@@ -230,7 +230,7 @@ impl Parser<'_> {
         }
     }
 
-    fn arguments(&mut self, start: Span) -> Result<Vec<Argument>, Fault> {
+    fn arguments(&mut self, start: Span, function: &str) -> Result<Vec<Argument>, Fault> {
         let mut arguments = Vec::new();
         if self.take(&Token::Close) {
             return Ok(arguments);
@@ -242,6 +242,9 @@ impl Parser<'_> {
             };
             self.at += 2 * usize::from(name.is_some());
             arguments.push(Argument { name, value: self.sum()? });
+            if let Some(Token::Bar | Token::DoubleBar) = self.peek() {
+                return Err(FormulaProblem::BarInFunction { name: function.into() }.at(self.since(start)));
+            }
             if !self.take(&Token::Comma) {
                 self.close(start)?;
                 return Ok(arguments);

@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(shown(&["ab"]), ["ab"]);
         assert_eq!(shown(&["", "X", "aX"]), ["1", "X", "a-X"]);
         assert_eq!(shown(&["", "aX"]), ["1", "aX"]);
-        assert_eq!(shown(&["", "a", "b", "c", "abc"]), ["1", "a-", "b-", "c-", "b-c- + a-c- + a-b-c"]);
+        assert_eq!(shown(&["", "a", "b", "c", "abc"]), ["1", "a-", "b-", "c-", "a-c- + b-c- + a-b-c"]);
     }
 }
