@@ -39,7 +39,10 @@ impl SavedPosterior {
         match &self.model {
             SavedModel::Regression(memory) => {
                 let rows = memory.encoding.read(path)?;
-                rows.refuse_extra_columns()?;
+                // A formula names its columns: tables have others.
+                if memory.encoding.formula.is_none() {
+                    rows.refuse_extra_columns()?;
+                }
                 Ok(NewRows::Regression(rows))
             }
             SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.read(path, false)?)),

@@ -11,8 +11,9 @@ use crate::{Error, networks::data::NetworkMemory};
 use natmix::config::About;
 use natmix::target::Target;
 use natmix_models::densities::Spec;
+use natmix_models::study::StudyError;
 use natmix_models::table::TableFile;
-use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Observations, OutcomeKind, Study, Table};
+use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Formula, Observations, OutcomeKind, Study, Table};
 use natmix_nets::Mlp;
 use std::path::Path;
 use std::time::Duration;
@@ -91,10 +92,15 @@ impl Problem {
             return Ok(Self::network(NetworkData::load(settings)?, None));
         };
         let path = fit.data.as_deref().ok_or_else(|| missing("data"))?;
-        let outcome = fit.outcome.clone().ok_or_else(|| missing("outcome"))?;
-        let study = study(path, settings, &settings.design(), kind)?;
+        let study = if fit.formula.is_some() {
+            study_by_formula(&Table::read(path, settings.categorical())?, settings, kind)?
+        } else if fit.outcome.is_none() {
+            return Err(missing("outcome"));
+        } else {
+            study(path, settings, &settings.design(), kind)?
+        };
         let encoding = &study.memory.encoding;
-        let test = fit.test.as_deref().map(|path| test_rows(path, encoding, &outcome)).transpose()?;
+        let test = fit.test.as_deref().map(|path| test_rows(path, encoding)).transpose()?;
         let summary = describe(&study, Some(&name_of(path)));
         Ok(Self::Regression(Box::new(TableRegression { study, test, summary })))
     }
@@ -115,7 +121,10 @@ impl Problem {
 
     /// A regression on a table in memory.
     pub fn regression(table: Table, kind: OutcomeKind, settings: &Settings) -> Result<Self, Error> {
-        let study = Study::new(table, &settings.design(), kind, settings.prior_sd(), settings.fit.noise_sd)?;
+        let study = match settings.fit.formula {
+            Some(_) => study_by_formula(&table, settings, kind)?,
+            None => Study::new(table, &settings.design(), kind, settings.prior_sd(), settings.fit.noise_sd)?,
+        };
         let summary = describe(&study, None);
         Ok(Self::Regression(Box::new(TableRegression { study, test: None, summary })))
     }
@@ -277,15 +286,24 @@ fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: Outcom
     Ok(Study::new(Table::read(path, settings.categorical())?, options, kind, prior_sd, noise_sd)?)
 }
 
+/// The regression that the formula of the settings describes.
+fn study_by_formula(table: &Table, settings: &Settings, kind: OutcomeKind) -> Result<Study, Error> {
+    let formula = Formula::parse(settings.fit.formula.as_deref().unwrap_or_default()).map_err(StudyError::from)?;
+    let (options, standardize) = (settings.formula_options(), settings.standardize());
+    let (prior_sd, noise_sd) = (settings.prior_sd(), settings.fit.noise_sd);
+    Ok(Study::by_formula(table, &formula, &options, standardize, kind, prior_sd, noise_sd)?)
+}
+
 /// The innermost existing folder of a path: rows are stored on the same disk as the results.
 fn existing_part(path: &Path) -> &Path {
     path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
 }
 
 /// Rows to score predictions on.
-fn test_rows(path: &Path, encoding: &Encoding, outcome: &str) -> Result<Dataset, Error> {
+fn test_rows(path: &Path, encoding: &Encoding) -> Result<Dataset, Error> {
     let EncodedRows { dim, x, outcome: y, offset, .. } = encoding.read(path)?;
     let y = y.ok_or_else(|| {
+        let outcome = encoding.outcome.as_ref().map_or("", |outcome| &outcome.column);
         Error::Invalid(format!("{} has no column `{outcome}` to score predictions on", path.display()))
     })?;
     let table = Observations::new(x, dim, y)?;

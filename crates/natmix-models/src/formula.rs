@@ -9,7 +9,7 @@
 //! | `terms` | carries out the operators between terms |
 //! | `bind`, `numeric`, `basis`, `levels` | from terms to what is calculated from the columns of a table |
 //! | `rank` | which categories go without a reference level |
-//! | `plan`, `design`, `encoding`, `encode`, `response`, `alias` | the design, and the same for new rows |
+//! | `plan`, `design`, `encoding`, `encode`, `response`, `alias`, `features` | the design, and the same for new rows |
 //!
 //! ```
 //! use natmix_models::formula::{Formula, FormulaDesign, FormulaOptions};
@@ -31,6 +31,7 @@ mod design;
 mod encode;
 mod encoding;
 mod error;
+mod features;
 mod levels;
 mod lexer;
 mod numeric;
@@ -49,6 +50,7 @@ pub use encoding::{
     OutcomeForm,
 };
 pub use error::{FormulaError, FormulaProblem, Located, Span};
+pub use features::FormulaFeatures;
 pub use numeric::{Arithmetic, Function, Numeric};
 
 use std::fmt;

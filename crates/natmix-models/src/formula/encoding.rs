@@ -133,6 +133,24 @@ pub struct OutcomeEncoding {
     pub event: Option<Numeric>,
 }
 
+impl OutcomeEncoding {
+    /// The column of an outcome with levels, or how the formula writes it.
+    pub fn column(&self) -> &str {
+        match &self.kind {
+            OutcomeForm::Levels { column, .. } => column,
+            OutcomeForm::Number(_) => &self.name,
+        }
+    }
+
+    /// Its levels, if it has any.
+    pub fn levels(&self) -> Option<&[String]> {
+        match &self.kind {
+            OutcomeForm::Levels { levels, .. } => Some(levels),
+            OutcomeForm::Number(_) => None,
+        }
+    }
+}
+
 /// Kinds of outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -224,7 +242,7 @@ impl FormulaEncoding {
     }
 
     /// Every column that is of use for new rows, and whether it is categorical.
-    pub(super) fn wanted(&self) -> HashMap<&str, bool> {
+    pub(crate) fn wanted(&self) -> HashMap<&str, bool> {
         let mut wanted: HashMap<&str, bool> = HashMap::new();
         let mut want = |name, category| *wanted.entry(name).or_default() |= category;
         self.factors.iter().for_each(|factor| factor.columns(&mut want));
@@ -243,6 +261,25 @@ impl FormulaEncoding {
         }
         self.weights.iter().for_each(|name| want(name, false));
         wanted
+    }
+
+    /// The columns that new rows need to be predicted, with their levels if they are categories.
+    pub fn needed(&self) -> Vec<(String, Option<Vec<String>>)> {
+        let mut needed: BTreeMap<&str, Option<&[String]>> = BTreeMap::new();
+        for factor in &self.factors {
+            factor.columns(&mut |name, _| {
+                needed.entry(name).or_default();
+            });
+            if let FactorKind::Levels { column, levels, numbers: false, .. } = &factor.kind {
+                needed.insert(column, Some(levels));
+            }
+        }
+        for offset in &self.offsets {
+            offset.columns(&mut |name| {
+                needed.entry(name).or_default();
+            });
+        }
+        needed.into_iter().map(|(name, levels)| (name.to_string(), levels.map(<[String]>::to_vec))).collect()
     }
 
     /// Checks an encoding read from a file.

@@ -288,6 +288,17 @@ pub enum FormulaProblem {
     /// The outcome among the terms.
     #[error("`{0}` is the outcome and cannot explain itself (leave it out)")]
     OutcomeExplains(String),
+    /// Varying effects or smooths for a model that has none.
+    #[error(
+        "this model has fixed coefficients only: leave out (... | group) and s(...), or write poly or bs for a curve"
+    )]
+    OnlyFixed,
+    /// No left side.
+    #[error("there is no outcome before `~`")]
+    NoOutcome,
+    /// Trials or events for a model that has none.
+    #[error("trials(...) and event(...) have no meaning for this model (leave them out)")]
+    OtherModel,
     /// Two coefficients of one name.
     #[error("two coefficients would be named `{0}` (write each column in one way only, or rename it)")]
     SameName(String),

@@ -4,7 +4,6 @@ use super::bind::Binder;
 use super::design::FormulaOptions;
 use super::encoding::{
     Factor, FactorKind, FactorPart, FormulaColumn, FormulaEncoding, GroupingEncoding, GroupingKind, OutcomeEncoding,
-    OutcomeForm,
 };
 use super::error::{FormulaError, FormulaProblem, Span};
 use super::levels::{Labels, labels};
@@ -96,13 +95,10 @@ fn others(formula: &Formula, table: &Table, options: &FormulaOptions) -> Vec<Str
 
 /// The factor that is the outcome itself.
 fn explains_itself<'a>(outcome: &OutcomeEncoding, factors: &'a [Expr]) -> Option<&'a Expr> {
-    let name = match &outcome.kind {
-        OutcomeForm::Levels { column, .. } => column,
-        OutcomeForm::Number(_) => &outcome.name,
-    };
+    let name = outcome.column();
     factors.iter().find(|expr| match &expr.node {
         Node::Column(column) => column == name,
-        _ => expr.to_string() == *name,
+        _ => expr.to_string() == name,
     })
 }
 
