@@ -211,6 +211,9 @@ impl PyRecord {
     #[getter]
     fn columns(&self) -> Option<NeededColumns> {
         let encoding = self.encoding()?;
+        if let Some(formula) = &encoding.formula {
+            return Some((formula.encoding.needed(), None, None));
+        }
         let features = encoding.features.iter().map(|feature| {
             let levels = match &feature.coding {
                 Coding::Levels { levels, .. } => Some(levels.clone()),

@@ -16,7 +16,7 @@ const ROWS: usize = 1 << 15;
 #[derive(Debug)]
 pub enum NewRows {
     /// For a regression.
-    Regression(EncodedRows),
+    Regression(Box<EncodedRows>),
     /// For a network.
     Network(Examples),
 }
@@ -40,8 +40,11 @@ impl SavedPosterior {
         match &self.model {
             SavedModel::Regression(memory) => {
                 let rows = memory.encoding.read(path)?;
-                rows.refuse_extra_columns()?;
-                Ok(NewRows::Regression(rows))
+                // A formula names its columns: tables have others.
+                if memory.encoding.formula.is_none() {
+                    rows.refuse_extra_columns()?;
+                }
+                Ok(NewRows::Regression(Box::new(rows)))
             }
             SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.read(path, false, MissingRows::Error)?)),
             model => Err(nothing_to_predict(model)),
@@ -51,7 +54,7 @@ impl SavedPosterior {
     /// Encodes rows of a table in memory for prediction.
     pub fn encode_rows(&self, table: Table) -> Result<NewRows, Error> {
         match &self.model {
-            SavedModel::Regression(memory) => Ok(NewRows::Regression(memory.encoding.encode(table)?)),
+            SavedModel::Regression(memory) => Ok(NewRows::Regression(Box::new(memory.encoding.encode(table)?))),
             SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.encode(table, false)?)),
             model => Err(nothing_to_predict(model)),
         }

@@ -12,8 +12,9 @@ use crate::{Error, networks::data::NetworkMemory};
 use natmix::config::About;
 use natmix::target::Target;
 use natmix_models::densities::Spec;
+use natmix_models::study::StudyError;
 use natmix_models::table::{MissingRows, TableFile};
-use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Observations, OutcomeKind, Study, Table};
+use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Formula, Observations, OutcomeKind, Study, Table};
 use natmix_nets::Mlp;
 use std::path::Path;
 use std::time::Duration;
@@ -92,11 +93,18 @@ impl Problem {
             return Ok(Self::network(NetworkData::load(settings)?, None));
         };
         let path = fit.data.as_deref().ok_or_else(|| missing("data"))?;
-        let outcome = fit.outcome.clone().ok_or_else(|| missing("outcome"))?;
-        let mut study = study(path, settings, &settings.design(), kind)?;
+        let mut study = if fit.formula.is_some() {
+            let mut reading = settings.reading()?;
+            reading.named = formula_of(settings)?.columns();
+            study_by_formula(&Table::read_with(path, &reading)?, settings, kind)?
+        } else if fit.outcome.is_none() {
+            return Err(missing("outcome"));
+        } else {
+            study(path, settings, &settings.design(), kind)?
+        };
         let encoding = &study.memory.encoding;
         let missing = fit.missing.unwrap_or_default();
-        let test = fit.test.as_deref().map(|path| test_rows(path, encoding, &outcome, missing)).transpose()?;
+        let test = fit.test.as_deref().map(|path| test_rows(path, encoding, missing)).transpose()?;
         let test = test.map(|(rows, notes)| {
             study.notes.extend(notes);
             rows
@@ -121,7 +129,10 @@ impl Problem {
 
     /// A regression on a table in memory.
     pub fn regression(table: Table, kind: OutcomeKind, settings: &Settings) -> Result<Self, Error> {
-        let study = Study::new(table, &settings.design(), kind, settings.prior_sd(), settings.fit.noise_sd)?;
+        let study = match settings.fit.formula {
+            Some(_) => study_by_formula(&table, settings, kind)?,
+            None => Study::new(table, &settings.design(), kind, settings.prior_sd(), settings.fit.noise_sd)?,
+        };
         let summary = describe(&study, None);
         Ok(Self::Regression(Box::new(TableRegression { study, test: None, summary })))
     }
@@ -307,21 +318,29 @@ fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: Outcom
     Ok(Study::new(Table::read_with(path, &reading)?, options, kind, prior_sd, noise_sd)?)
 }
 
+/// The formula of the settings.
+fn formula_of(settings: &Settings) -> Result<Formula, Error> {
+    Ok(Formula::parse(settings.fit.formula.as_deref().unwrap_or_default()).map_err(StudyError::from)?)
+}
+
+/// The regression that the formula of the settings describes.
+fn study_by_formula(table: &Table, settings: &Settings, kind: OutcomeKind) -> Result<Study, Error> {
+    let (options, standardize) = (settings.formula_options(), settings.standardize());
+    let (prior_sd, noise_sd) = (settings.prior_sd(), settings.fit.noise_sd);
+    Ok(Study::by_formula(table, &formula_of(settings)?, &options, standardize, kind, prior_sd, noise_sd)?)
+}
+
 /// The innermost existing folder of a path: rows are stored on the same disk as the results.
 fn existing_part(path: &Path) -> &Path {
     path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
 }
 
 /// Rows to score predictions on, and notes about rows that were dropped.
-fn test_rows(
-    path: &Path,
-    encoding: &Encoding,
-    outcome: &str,
-    missing: MissingRows,
-) -> Result<(Dataset, Vec<String>), Error> {
+fn test_rows(path: &Path, encoding: &Encoding, missing: MissingRows) -> Result<(Dataset, Vec<String>), Error> {
     let EncodedRows { dim, x, outcome: y, offset, facts, .. } = encoding.read_with(path, missing)?;
     let notes = facts.notes(None).into_iter().map(|note| format!("{}: {note}", name_of(path))).collect();
     let y = y.ok_or_else(|| {
+        let outcome = encoding.outcome.as_ref().map_or("", |outcome| &outcome.column);
         Error::Invalid(format!("{} has no column `{outcome}` to score predictions on", path.display()))
     })?;
     let table = Observations::new(x, dim, y)?;

@@ -24,7 +24,7 @@ use natmix::config::{About, DEFAULT_SEED, OrAuto, Overrides};
 use natmix::family::{CovarianceKind, Mixture};
 use natmix::{Config, Error, Method};
 use natmix_models::table::{MissingRows, ReadOptions};
-use natmix_models::{DesignOptions, OutcomeKind};
+use natmix_models::{DesignOptions, FormulaOptions, OutcomeKind};
 use read::Entry;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,6 +103,10 @@ natmix::overlay! {
         /// Column to predict
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub outcome: String,
+        /// What explains what, instead of --outcome: 'y ~ x1 * x2 + log(x3)', in the notation of R (logistic, linear, poisson,
+        /// softmax)
+        #[cfg_attr(feature = "clap", arg(long, value_name = "FORMULA"))]
+        pub formula: String,
         /// Table to score predictions on
         #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
         pub test: PathBuf,
@@ -309,6 +313,11 @@ impl Settings {
             intercept: intercept.unwrap_or(true),
             ..DesignOptions::default()
         }
+    }
+
+    /// What stands beside a formula.
+    pub fn formula_options(&self) -> FormulaOptions {
+        FormulaOptions { weights: self.fit.weights.clone(), ..FormulaOptions::default() }
     }
 
     /// The settings of the engine for a target. Whether it has one mode follows from the model.

@@ -33,6 +33,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         natmix fit logistic --data credit.csv --outcome bad --out fit\n  \
         natmix fit linear --data houses.csv.gz --outcome price --categorical town --test later.csv --out fit\n  \
+        natmix fit poisson --data claims.csv --formula 'claims ~ age + offset(log(years))' --out fit\n  \
         natmix fit density --spec target.json --components 10 --out fit\n  \
         natmix fit stan --model eight_schools.stan --data eight_schools.json --out fit\n  \
         natmix fit --config fit/config.toml --out again      (repeats a run bit for bit)")]

@@ -195,7 +195,7 @@ fn help_has_examples_and_defaults_and_matches_the_snapshot() {
     for option in fit.split("\n      --").skip(1) {
         let takes_value = option.lines().next().unwrap().contains('<');
         // Optional settings without a default.
-        let optional = "data outcome test spec model init categorical only without weights offset exposure max-evals max-seconds init-posterior config";
+        let optional = "data outcome formula test spec model init categorical only without weights offset exposure max-evals max-seconds init-posterior config";
         let name = option.split([' ', '\n']).next().unwrap();
         let known = optional.split(' ').any(|optional| optional == name);
         assert!(!takes_value || known || option.contains("[default:"), "--{name} does not state its default");

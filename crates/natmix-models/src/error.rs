@@ -2,6 +2,7 @@
 //!
 //! Rows are counted from 1 and without the header, as a person counts observations; the line is the one that an editor shows.
 
+pub(crate) mod nearest;
 mod words;
 
 pub(crate) use words::shown;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`table`], [`idx`], [`npy`], [`source`], [`row_file`] | readers of CSV, IDX and NumPy files; rows that stay on disk |
 //! | [`design`] | from columns to features, and back to the user's own scale |
+//! | [`formula`] | formulas such as `y ~ x * g`, and the designs they stand for |
 //! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the regressions as targets of the engine, and together with a table |
 //! | [`effects`] | regressions with more families and varying effects, as targets; priors by name |
 //! | [`densities`] | analytic densities with known answers, and their files |
@@ -16,6 +17,7 @@ pub mod design;
 pub mod draws;
 pub mod effects;
 pub mod error;
+pub mod formula;
 mod gamma_ratios;
 pub mod glm;
 pub mod idx;
@@ -39,6 +41,7 @@ mod vector_math;
 pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
 pub use draws::{CoefficientDraws, Inputs};
 pub use error::DataError;
+pub use formula::{Formula, FormulaDesign, FormulaEncoding, FormulaOptions};
 pub use linear::Linear;
 pub use loo::LooFigures;
 pub use observations::{Dataset, Observations};
@@ -58,6 +61,8 @@ mod pages {
     pub struct MethodsVogn;
     #[doc = include_str!("../../../docs/methods/mixture-draws.md")]
     pub struct MethodsMixtureDraws;
+    #[doc = include_str!("../../../docs/formulas.md")]
+    pub struct Formulas;
     #[doc = include_str!("../../../docs/targets.md")]
     pub struct Targets;
     #[doc = include_str!("../../../docs/reproducibility.md")]

@@ -15,6 +15,7 @@
 
 use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
 use crate::error::DataError;
+use crate::formula::{Formula, FormulaError, FormulaOptions};
 use crate::observations::{Dataset, Observations};
 use crate::regression::{Regression, RegressionKind};
 use crate::table::{Table, TableFacts, TableFile};
@@ -71,9 +72,21 @@ pub enum StudyError {
     /// A problem with the table.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// A problem with the formula, or with the table that it is for.
+    #[error(transparent)]
+    Formula(Box<FormulaError>),
     /// A problem with the regression.
     #[error(transparent)]
     Model(#[from] Error),
+}
+
+impl From<FormulaError> for StudyError {
+    fn from(error: FormulaError) -> Self {
+        match error {
+            FormulaError::Data(error) => StudyError::Data(error),
+            error => StudyError::Formula(Box::new(error)),
+        }
+    }
 }
 
 impl Study {
@@ -87,6 +100,30 @@ impl Study {
         noise_sd: Option<f64>,
     ) -> Result<Self, StudyError> {
         let design = Design::new(table, &with_outcome(options, outcome, noise_sd))?;
+        Self::of_design(design, outcome, prior_sd, noise_sd)
+    }
+
+    /// The same for a formula without varying effects and smooths.
+    pub fn by_formula(
+        table: &Table,
+        formula: &Formula,
+        options: &FormulaOptions,
+        standardize: bool,
+        outcome: OutcomeKind,
+        prior_sd: f64,
+        noise_sd: Option<f64>,
+    ) -> Result<Self, StudyError> {
+        let standardize_outcome = standardizes_outcome(standardize, outcome, noise_sd);
+        let design = Design::of_formula(table, formula, options, standardize, standardize_outcome)?;
+        Self::of_design(design, outcome, prior_sd, noise_sd)
+    }
+
+    fn of_design(
+        design: Design,
+        outcome: OutcomeKind,
+        prior_sd: f64,
+        noise_sd: Option<f64>,
+    ) -> Result<Self, StudyError> {
         let classes = design.check_outcome(outcome)?;
         let Design { names, dim, x, outcome: y, offset, weights, encoding, warnings, facts, .. } = design;
         let mut observations = Observations::new(x, dim, y)?.with_names(names)?;
@@ -151,8 +188,12 @@ fn total_weight(data: &Dataset) -> Result<f64, Error> {
 
 /// Outcomes with unknown noise are standardised if the features are.
 fn with_outcome(options: &DesignOptions, outcome: OutcomeKind, noise_sd: Option<f64>) -> DesignOptions {
-    let standardize_outcome = options.standardize && outcome == OutcomeKind::Linear && noise_sd.is_none();
+    let standardize_outcome = standardizes_outcome(options.standardize, outcome, noise_sd);
     DesignOptions { standardize_outcome, ..options.clone() }
+}
+
+fn standardizes_outcome(standardize: bool, outcome: OutcomeKind, noise_sd: Option<f64>) -> bool {
+    standardize && outcome == OutcomeKind::Linear && noise_sd.is_none()
 }
 
 fn kind_of(outcome: OutcomeKind, classes: usize, noise_sd: Option<f64>) -> RegressionKind {

@@ -82,7 +82,7 @@ impl Settings {
                 "data" => (model != ModelKind::Density, "models with data"),
                 "exposure" => (model == ModelKind::Poisson, "poisson"),
                 "noise_sd" => (model == ModelKind::Linear, "linear"),
-                "weights" | "offset" | "prior_sd" | "intercept" | "stream" => {
+                "weights" | "offset" | "prior_sd" | "intercept" | "stream" | "formula" => {
                     (model.regression().is_some(), "logistic, linear, poisson and softmax")
                 }
                 _ if of_tables.contains(&setting) || of_designs.contains(&setting) => {
@@ -107,7 +107,9 @@ impl Settings {
             _ if self.fit.data.is_none() => return refuse("data", format!("is missing: {} needs it", model.name())),
             _ => {
                 let folder = model == ModelKind::Mlp && self.fit.data.as_deref().is_some_and(Path::is_dir);
-                if self.fit.outcome.is_none() && !folder {
+                if self.fit.formula.is_some() {
+                    self.check_beside_formula()?;
+                } else if self.fit.outcome.is_none() && !folder {
                     return refuse("outcome", format!("is missing: {} needs it", model.name()));
                 }
             }
@@ -118,6 +120,23 @@ impl Settings {
             return refuse(setting, format!("does not apply to {}, only to mlp", model.name()));
         }
         self.check_numbers()
+    }
+
+    /// Refuses what a formula says itself.
+    fn check_beside_formula(&self) -> Result<(), Error> {
+        let said = [
+            ("outcome", "it stands before `~`"),
+            ("offset", "write offset(x) in the formula"),
+            ("exposure", "write offset(log(x)) in the formula"),
+            ("intercept", "write 0 + in the formula for none"),
+            ("stream", "its rows are kept in memory"),
+        ];
+        match self.fit.given().find_map(|setting| said.iter().find(|(name, _)| *name == setting)) {
+            Some((setting, instead)) => {
+                refuse(setting, format!("must not be given together with `formula`: {instead}"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_numbers(&self) -> Result<(), Error> {

@@ -74,6 +74,9 @@ impl Encoding {
     /// Encodes a table in place. Columns are found by name, in any order; features, offset and exposure are required.
     pub fn encode(&self, table: Table) -> Result<EncodedRows, DataError> {
         self.check()?;
+        if let Some(formula) = &self.formula {
+            return formula.encode(&table, self.outcome.as_ref());
+        }
         let fills = self.fills(&table)?;
         let (outcome, offset, weights) = (self.outcome_of(&table)?, self.offset_of(&table)?, self.weights_of(&table)?);
         let wanted = self.wanted();

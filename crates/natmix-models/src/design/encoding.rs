@@ -5,6 +5,7 @@
 
 use super::DesignOptions;
 use crate::error::{DataError, Names, shown};
+use crate::formula::FormulaFeatures;
 use crate::regression::RegressionKind;
 use crate::table::moments::Summary;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct Encoding {
     pub intercept: bool,
     /// The features in the order of their coefficients.
     pub features: Vec<Feature>,
+    /// What makes the columns instead of `features`, offset and weights, if the model was given by a formula.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula: Option<Box<FormulaFeatures>>,
     /// The outcome column.
     pub outcome: Option<OutcomeColumn>,
     /// Column added to the linear predictor.
@@ -140,6 +144,7 @@ impl Encoding {
         let encoding = Encoding {
             intercept: options.intercept,
             features,
+            formula: None,
             outcome,
             offset: options.offset.clone(),
             exposure: options.exposure.clone(),
@@ -159,11 +164,17 @@ impl Encoding {
 
     /// Number of coefficients.
     pub fn dim(&self) -> usize {
+        if let Some(formula) = &self.formula {
+            return formula.encoding.dim();
+        }
         usize::from(self.intercept) + self.features.iter().map(Feature::width).sum::<usize>()
     }
 
     /// Names of the coefficients.
     pub fn names(&self) -> Vec<String> {
+        if let Some(formula) = &self.formula {
+            return formula.encoding.names();
+        }
         let mut names = Vec::with_capacity(self.dim());
         names.extend(self.intercept.then(|| INTERCEPT.to_string()));
         for Feature { column, coding } in &self.features {
@@ -224,7 +235,16 @@ impl Encoding {
     {
         let dim = self.dim();
         assert!(from.len() == to.len() && from.len().is_multiple_of(dim), "{} and {} for {dim}", from.len(), to.len());
+        let first = usize::from(self.intercept);
         for (from, to) in from.chunks_exact(dim).zip(to.chunks_exact_mut(dim)) {
+            if let Some(formula) = &self.formula {
+                let slope = |column| {
+                    let (centre, scale) = formula.centre_and_scale(column);
+                    (column, centre, scale)
+                };
+                map(from, to, &mut (first..dim).map(slope));
+                continue;
+            }
             let slopes = self.features.iter().flat_map(|feature| {
                 let (centre, scale) = match feature.coding {
                     Coding::Number { centre, scale } => (centre, scale),
@@ -232,7 +252,6 @@ impl Encoding {
                 };
                 std::iter::repeat_n((centre, scale), feature.width())
             });
-            let first = usize::from(self.intercept);
             map(from, to, &mut slopes.enumerate().map(|(i, (centre, scale))| (first + i, centre, scale)));
         }
     }
@@ -242,6 +261,16 @@ impl Encoding {
         let bad = |problem: String| Err(DataError::BadEncoding { problem });
         let sane = |centre: f64, scale: f64| centre.is_finite() && scale.is_finite() && scale > 0.0;
         let distinct = |levels: &[String]| levels.iter().collect::<HashSet<_>>().len() == levels.len();
+        if let Some(formula) = &self.formula {
+            formula.encoding.check()?;
+            let others = [&self.offset, &self.exposure, &self.weights];
+            if !self.features.is_empty() || others.iter().any(|other| other.is_some()) {
+                return bad("it has both a formula and columns of its own".into());
+            }
+            if formula.encoding.intercept != self.intercept || !formula.encoding.groupings.is_empty() {
+                return bad("its formula has other coefficients than it says".into());
+            }
+        }
         for feature in &self.features {
             let fine = match &feature.coding {
                 Coding::Number { centre, scale } => sane(*centre, *scale),
@@ -275,6 +304,9 @@ impl Encoding {
 
     /// Every column that is of use for new rows, and its levels if it is categorical.
     pub(super) fn wanted(&self) -> HashMap<&str, Option<&[String]>> {
+        if let Some(formula) = &self.formula {
+            return formula.encoding.wanted();
+        }
         let special = [&self.offset, &self.exposure, &self.weights].into_iter().flatten();
         let features = self.features.iter().map(|feature| match &feature.coding {
             Coding::Levels { levels, .. } => (feature.column.as_str(), Some(&levels[..])),

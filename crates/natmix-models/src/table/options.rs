@@ -29,6 +29,9 @@ pub struct ReadOptions {
     pub missing: MissingRows,
     /// The columns that are used, besides those with a role; none means all.
     pub only: Option<Vec<String>>,
+    /// The columns that a formula names, besides the others; none means all. Where one of them is missing all are read, and the
+    /// formula says which.
+    pub named: Option<Vec<String>>,
     /// Columns that are not used.
     pub without: Vec<String>,
     /// Reference levels of categories, by column: the first level instead of the one that comes first in order.
@@ -89,11 +92,14 @@ impl ReadOptions {
             return bad(name, &format!("is {role}, so it cannot be left out (--without)"));
         }
         let only: Option<HashSet<&str>> = self.only.as_ref().map(|only| only.iter().map(String::as_str).collect());
+        let named: Option<HashSet<&str>> = self.named.as_ref().map(|named| named.iter().map(String::as_str).collect());
+        let named = named.filter(|named| named.iter().all(|name| known.contains(name)));
         let categorical: HashSet<&str> = self.categorical.iter().map(String::as_str).collect();
         let kind = |name: &String| {
             let name = name.as_str();
             let role = self.roles.iter().find(|(other, _)| other == name).map(|(_, role)| *role);
-            let chosen = only.as_ref().is_none_or(|only| only.contains(name)) || role.is_some();
+            let listed = |list: &Option<HashSet<&str>>| list.as_ref().is_none_or(|list| list.contains(name));
+            let chosen = listed(&only) && listed(&named) || role.is_some();
             match role {
                 _ if name.is_empty() => ColumnKind::Unnamed { values: 0, first: 0 },
                 _ if without.contains(name) || !chosen => ColumnKind::Skip,

@@ -139,9 +139,7 @@ impl Walkers {
             .zip(velocities.chunks_mut(CHUNK * d))
             .zip(own.chunks_mut(CHUNK * d))
             .enumerate()
-            .map(|(at, ((momenta, velocities), own))| {
-                Mutex::new(Piece { first: at * CHUNK, momenta, velocities, own })
-            })
+            .map(|(at, ((momenta, velocities), own))| Mutex::new(Piece { first: at * CHUNK, momenta, velocities, own }))
             .collect();
         for step in 0..steps {
             let prepare = |_: usize, number: usize, points: ChunkPoints<'_>| {
