@@ -1,7 +1,6 @@
 //! What can go wrong between a problem and its record.
 
 use natmix_models::DataError;
-use natmix_models::formula::FormulaError;
 use natmix_models::study::StudyError;
 
 /// Errors of the application layer. Errors of the engine and of data loading keep their own messages.
@@ -43,7 +42,6 @@ impl From<StudyError> for Error {
         match error {
             StudyError::Data(error) => error.into(),
             StudyError::Model(error) => error.into(),
-            StudyError::Formula(FormulaError::Data(error)) => error.into(),
             error => Self::Invalid(error.to_string()),
         }
     }

@@ -15,7 +15,7 @@
 
 use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
 use crate::error::DataError;
-use crate::formula::{Formula, FormulaError, FormulaOptions};
+use crate::formula::{Formula, FormulaError, FormulaOptions, Located};
 use crate::observations::{Dataset, Observations};
 use crate::regression::{Regression, RegressionKind};
 use crate::table::{Table, TableFile};
@@ -68,12 +68,21 @@ pub enum StudyError {
     /// A problem with the table.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A problem with the formula, or with the table that it is for.
+    /// A problem with the formula.
     #[error(transparent)]
-    Formula(#[from] FormulaError),
+    Formula(#[from] Box<Located>),
     /// A problem with the regression.
     #[error(transparent)]
     Model(#[from] Error),
+}
+
+impl From<FormulaError> for StudyError {
+    fn from(error: FormulaError) -> Self {
+        match error {
+            FormulaError::Formula(error) => error.into(),
+            FormulaError::Data(error) => error.into(),
+        }
+    }
 }
 
 impl Study {
