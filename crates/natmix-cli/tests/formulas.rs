@@ -143,7 +143,7 @@ fn formulas_that_cannot_be_fitted_are_errors() {
         ("--formula real~a+(1|town)", "this model has fixed coefficients only: leave out (... | group) and s(...)"),
         ("--formula ~a", "there is no outcome before `~`"),
         ("--formula count|trials(9)~a", "have no meaning for this model"),
-        ("--formula town~a", "has 3 levels"),
+        ("--formula town~a", "column `town` is categorical, so it cannot be standardised as the outcome"),
     ];
     for (options, expected) in cases {
         let run = folder.expect(&[2], &format!("{fit} {options}"));

@@ -15,7 +15,7 @@
 
 use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
 use crate::error::DataError;
-use crate::formula::{Formula, FormulaError, FormulaOptions};
+use crate::formula::{Formula, FormulaError, FormulaOptions, Located};
 use crate::observations::{Dataset, Observations};
 use crate::regression::{Regression, RegressionKind};
 use crate::table::{Table, TableFacts, TableFile};
@@ -72,9 +72,9 @@ pub enum StudyError {
     /// A problem with the table.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A problem with the formula, or with the table that it is for.
+    /// A problem with the formula.
     #[error(transparent)]
-    Formula(Box<FormulaError>),
+    Formula(#[from] Box<Located>),
     /// A problem with the regression.
     #[error(transparent)]
     Model(#[from] Error),
@@ -83,8 +83,8 @@ pub enum StudyError {
 impl From<FormulaError> for StudyError {
     fn from(error: FormulaError) -> Self {
         match error {
-            FormulaError::Data(error) => StudyError::Data(error),
-            error => StudyError::Formula(Box::new(error)),
+            FormulaError::Formula(error) => error.into(),
+            FormulaError::Data(error) => error.into(),
         }
     }
 }
