@@ -12,8 +12,8 @@ processor time of all threads, for nutpie of the sampling alone; compiling and s
 gradients, for nutpie the leapfrog steps, those of the warm-up included. The draws of both are judged by natmix: `error` is the
 figure that is furthest off, as a multiple of its limit.
 
-NATMIX_DATA must name the folder that holds posteriordb. --reference keeps long runs of NUTS, by which posteriors without a reference
-in the database are judged; those that are not there yet are made.
+NATMIX_DATA must name the folder that holds posteriordb. --reference keeps long runs of NUTS, by which posteriors are judged that
+have no reference in the database; those that are not there yet are made.
 
 Results are written to --json after every posterior, and those that are there already are not measured again. Seconds mean
 something only on a machine without other work.

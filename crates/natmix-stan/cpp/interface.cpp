@@ -196,8 +196,8 @@ NATMIX_EXPORT int bs_param_constrain(const bs_model* m, bool include_tp, bool in
                                      double* constrained, bs_rng* rng, char** error) {
   return guarded(error, [&] {
     if (include_gq && !rng) throw std::invalid_argument("generated quantities need a random number generator");
-    // Never drawn from without generated quantities.
-    bs_rng unused = stan::services::util::create_rng(0, 1);
+    // Never drawn from without generated quantities. Making one takes longer than a small model.
+    static thread_local bs_rng unused = stan::services::util::create_rng(0, 1);
     Eigen::VectorXd parameters = copied(unconstrained, bs_param_unc_num(m));
     Eigen::VectorXd values;
     Printed printed;
