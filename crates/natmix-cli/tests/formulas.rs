@@ -21,8 +21,11 @@ fn table(rows: usize) -> String {
     text
 }
 
+/// How a value becomes another.
+type Change = fn(f64) -> f64;
+
 /// Some columns of a table, with one more that is calculated from the first.
-fn with_column(text: &str, keep: &[&str], more: Option<(&str, fn(f64) -> f64)>) -> String {
+fn with_column(text: &str, keep: &[&str], more: Option<(&str, Change)>) -> String {
     let names: Vec<&str> = text.lines().next().unwrap().split(',').collect();
     let places: Vec<usize> = keep.iter().map(|name| names.iter().position(|other| other == name).unwrap()).collect();
     let line = |(i, line): (usize, &str)| {
