@@ -175,7 +175,7 @@ pub enum DataError {
     /// A column that was asked for is not in the table.
     #[error(
         "{}: there is no column `{column}`, asked for as {role}{} (the columns are {columns})",
-        .file.display(), words::did_you_mean(.column, &.columns.0)
+        .file.display(), .columns.like(.column)
     )]
     UnknownColumn {
         /// The file.
@@ -190,7 +190,7 @@ pub enum DataError {
     /// A column that the model was fitted with is not in the table to predict.
     #[error(
         "{}: column `{column}` is missing; the model was fitted with it as {role}{} (add it; the columns are {columns})",
-        .file.display(), words::did_you_mean(.column, &.columns.0)
+        .file.display(), .columns.like(.column)
     )]
     MissingColumn {
         /// The file.

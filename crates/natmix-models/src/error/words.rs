@@ -1,5 +1,6 @@
 //! How messages show places, names and values.
 
+use super::nearest::{did_you_mean, nearest};
 use std::fmt;
 
 /// Position of a row in a file.
@@ -27,6 +28,13 @@ const SHOWN_NAMES: usize = 20;
 /// Names of columns or levels, as a message shows them: the first few, and how many more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
+
+impl Names {
+    /// A question about those most like a name that is not among them.
+    pub(super) fn like(&self, name: &str) -> String {
+        did_you_mean(&nearest(name, self.0.iter().map(String::as_str)))
+    }
+}
 
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,44 +87,6 @@ impl fmt::Display for MissingValues {
     }
 }
 
-/// The names most like the one that was not found, as part of a sentence; empty if none is like it.
-pub(crate) fn did_you_mean(name: &str, known: &[String]) -> String {
-    const NAMES: usize = 3;
-    let plain = |name: &str| name.trim().to_lowercase().replace([' ', '_', '.'], "-");
-    let wanted: Vec<char> = plain(name).chars().take(60).collect();
-    // A third of the letters may be wrong.
-    let most = wanted.len() / 3;
-    let distance = |other: &String| {
-        let other: Vec<char> = plain(other).chars().take(60).collect();
-        let begins = wanted.len() > 2 && (other.starts_with(&wanted) || wanted.starts_with(&other) && other.len() > 2);
-        let distance = edits(&wanted, &other);
-        if begins { distance.min(most) } else { distance }
-    };
-    let mut near: Vec<(usize, &String)> = known.iter().map(|other| (distance(other), other)).collect();
-    let least = near.iter().map(|(distance, _)| *distance).min().unwrap_or(0).min(most);
-    near.retain(|(distance, _)| *distance == least);
-    let near = near.iter().take(NAMES).map(|(_, name)| format!("`{}`", shown(name.as_bytes()))).collect::<Vec<_>>();
-    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
-}
-
-/// Letters to insert, remove, replace or swap to turn one word into the other.
-fn edits(a: &[char], b: &[char]) -> usize {
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    (0..=a.len()).for_each(|i| rows[i][0] = i);
-    (0..=b.len()).for_each(|j| rows[0][j] = j);
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let same = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + same);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[a.len()][b.len()]
-}
-
 /// A value as a message shows it: control characters escaped, cut after 60 characters.
 pub(crate) fn shown(value: &[u8]) -> String {
     const LONGEST: usize = 60;
@@ -144,21 +114,6 @@ mod tests {
         assert_eq!(shown(b"a\nb\x1b[0m"), "a\\nb\\u{1b}[0m");
         assert_eq!(shown("é".repeat(100).as_bytes()), format!("{}…", "é".repeat(60)));
         assert_eq!(shown(&[0xff; 3]), "\u{fffd}\u{fffd}\u{fffd}");
-    }
-
-    #[test]
-    fn names_that_are_nearly_right_are_suggested() {
-        let known = ["age", "weight", "Blood Pressure", "income_2019", "income_2020"].map(String::from);
-        for (name, expected) in [
-            ("wieght", "; did you mean `weight`?"),
-            ("Age", "; did you mean `age`?"),
-            ("blood_pressure", "; did you mean `Blood Pressure`?"),
-            ("income", "; did you mean `income_2019` or `income_2020`?"),
-            ("y", ""),
-            ("colour", ""),
-        ] {
-            assert_eq!(did_you_mean(name, &known), expected, "{name}");
-        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! assert_eq!(message, "this parenthesis is not closed\n  income ~ (age\n           ^");
 //! ```
 
+use crate::error::nearest::did_you_mean;
 use crate::error::{DataError, Names, shown};
 use std::fmt;
 
@@ -222,7 +223,7 @@ pub enum FormulaProblem {
     #[error("nothing is left to explain the outcome (write ~ 1 for an intercept alone)")]
     NoTerms,
     /// A function that does not exist.
-    #[error("there is no function `{name}`{} (the functions are {})", meant(.nearest), .functions.join(", "))]
+    #[error("there is no function `{name}`{} (the functions are {})", did_you_mean(.nearest), .functions.join(", "))]
     UnknownFunction {
         /// Its name.
         name: String,
@@ -258,7 +259,7 @@ pub enum FormulaProblem {
     #[error("only one of `trials(n)` and `event(e)` can stand between `|` and `~`, as in y | trials(n) ~ x")]
     Addition,
     /// A column that the table does not have.
-    #[error("there is no column `{}`{} (the columns are {columns})", shown(.name.as_bytes()), meant(.nearest))]
+    #[error("there is no column `{}`{} (the columns are {columns})", shown(.name.as_bytes()), did_you_mean(.nearest))]
     UnknownColumn {
         /// Its name.
         name: String,
@@ -323,12 +324,5 @@ fn character_advice(c: char) -> &'static str {
         '\u{2212}' | '\u{2013}' => " (write the minus sign of the keyboard: -)",
         '\u{d7}' | '\u{b7}' => " (write *)",
         _ => " (a column whose name is not plain stands in backquotes: `my column`)",
-    }
-}
-
-fn meant(nearest: &[String]) -> String {
-    match nearest {
-        [] => String::new(),
-        names => format!("; did you mean {}?", names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" or ")),
     }
 }
