@@ -54,8 +54,13 @@ def row(name, cpu, nutpie_cpu, trusted=True, right=True):
 def test_tables_have_means_counts_and_all_outcomes():
     rows = [row("a", 1.0, 2.0), row("b", 3.0, 2.0, trusted=False, right=False)]
     text = table.text(rows)
-    assert "at most nutpie's processor time on 1 of 2 posteriors" in text
+    assert "at most nutpie's processor time on 1 of 2 posteriors, and on 0 of 0 where" in text
     assert "1 right, trusted, 1 failed" in text and "1 wrong, refused, 1 failed" in text
+    good = row("c", 1.0, 2.0)
+    good["natmix"].pop()
+    assert "on 2 of 3 posteriors, and on 1 of 1 where" in table.less([*rows, good])
+    unknown = {"right": False, "worst": {"error": None}}
+    assert table.worst([{"comparison": unknown}, {"comparison": None}]) == float("inf")
     about = {"natmix": "0.1.0", "nutpie": "0.16", "seeds": [1, 2]}
     written = table.markdown(rows, about)
     assert "| `b` | 3.00 | 2.00 | 1.50 | 30 | 500 | 1.50 | 1.50 | 1.002 | 1 wrong, refused, 1 failed |" in written
