@@ -58,11 +58,11 @@ def from_stan(
     Raises
     ------
     ValueError
-        If the program, its data or ``init`` are not valid, with the words of Stan; if a library cannot be used.
+        If the program, its data or ``init`` are not valid, with the words of Stan; if a library has another version.
     RuntimeError
         If there is nothing to compile with, or the C++ compiler fails.
     OSError
-        If a file cannot be read, or the compiled program cannot be stored.
+        If a file cannot be read, a library cannot be loaded, or the compiled program cannot be stored.
 
     Examples
     --------
@@ -72,8 +72,8 @@ def from_stan(
     >>> post.parameter_names, bool((post.sample(100) > 0).all())
     (['scale'], True)
     """
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"seed must be a whole number, zero or more, not {seed!r}")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed must be a whole number from 0 to 2**64 - 1, not {seed!r}")
     file, code = _program(code_or_path)
     text, data_file = _text(data, "data")
     place = None
