@@ -217,8 +217,9 @@ fn robust(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize
         let w = terms.scale * terms.outcomes.weight(index(i));
         let (residual, square) = (*eta, *lane(squares, i));
         let inverse = each(|c| 1.0 / (1.0 + square[c]));
+        // Not one minus the inverse: that would lose all digits where the degrees of freedom are many.
         add(&mut logs, w, lane(log, i));
-        add(&mut shares, w, &each(|c| 1.0 - inverse[c]));
+        add(&mut shares, w, &each(|c| square[c] * inverse[c]));
         *eta = each(|c| w * df_1[c] * prec[c] * inverse[c] * residual[c]);
     }
     add_product(terms.value, &each(|c| -0.5 * df_1[c]), &logs);
@@ -342,5 +343,17 @@ mod tests {
         let (value, slopes, _) = block(Family::Robust, &outcomes, &params, eta);
         assert!(value[0].is_nan() && value[1].is_finite(), "{value:?}");
         assert!((slopes[1] + 2e-150).abs() < 1e-160, "{}", slopes[1]);
+    }
+    #[test]
+    fn shares_are_accurate_for_many_degrees_of_freedom() {
+        let y = vec![0.3, -1.2, 2.5];
+        let squares: f64 = y.iter().map(|y| y * y).sum();
+        let outcomes = Outcomes { y, other: vec![], weights: vec![] };
+        for df in [1e8, 1e12, 1e16, 1e20] {
+            let params = [[1.0 / df; LANES], [df + 1.0; LANES]].concat();
+            let (_, _, sums) = block(Family::Robust, &outcomes, &params, vec![0.0; 3 * LANES]);
+            let found = df * sums[LANES];
+            assert!((found / squares - 1.0).abs() < 10.0 / df + 1e-15, "{df}: {found}, not {squares}");
+        }
     }
 }
