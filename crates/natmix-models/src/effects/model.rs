@@ -159,7 +159,7 @@ impl EffectsModel {
             if *parameter == format!("cor({name})") && group.correlations() > 0 {
                 prior.check_for(parameter, Support::Correlations)?;
                 if let PriorDensity::Lkj { shape } = prior {
-                    group.lkj = *shape;
+                    group.set_lkj(*shape);
                     found = true;
                 }
             }
@@ -197,7 +197,7 @@ impl EffectsModel {
                 push(group.sd_name(k), prior.rescaled(self.outcome.scale / group.scale[k], 0.0));
             }
             if group.correlations() > 0 {
-                push(format!("cor({})", group.data.name), PriorDensity::Lkj { shape: group.lkj });
+                push(format!("cor({})", group.data.name), PriorDensity::Lkj { shape: group.lkj() });
             }
         }
         statements
