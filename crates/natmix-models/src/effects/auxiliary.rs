@@ -37,6 +37,8 @@ pub(super) struct Auxiliary {
     pub priors: Vec<PriorDensity>,
     /// Of each cut point.
     pub cut_prior: PriorDensity,
+    /// Logarithm of the number of orders that the cut points could have.
+    log_orders: f64,
     /// Class of each row, whose weights are summed: category, small count, or `SMALL_COUNTS` and the index of a large one.
     class: Vec<u32>,
     large_counts: Vec<f64>,
@@ -84,7 +86,9 @@ impl Auxiliary {
             .collect();
         let priors = family.auxiliary().iter().map(|(_, prior)| *prior).collect();
         let cut_prior = PriorDensity::Logistic { location: 0.0, scale: 1.0 };
-        let mut auxiliary = Self { family, priors, cut_prior, class, large_counts, constants, totals: Vec::new() };
+        let log_orders = ln_gamma(family.cuts() as f64 + 1.0);
+        let totals = Vec::new();
+        let mut auxiliary = Self { family, priors, cut_prior, log_orders, class, large_counts, constants, totals };
         let mut totals = vec![0.0; auxiliary.totals_len()];
         auxiliary.add_totals(&mut totals, outcomes, 0..data.rows());
         auxiliary.totals = totals;
@@ -282,8 +286,7 @@ impl Auxiliary {
     fn finish_cuts(&self, categories: usize, at: &At<'_>, value: &mut Lane, grad: &mut [f64]) {
         let cuts = categories - 1;
         for c in 0..LANES {
-            // As many orders as there are permutations.
-            value[c] += ln_gamma(cuts as f64 + 1.0);
+            value[c] += self.log_orders;
             let mut from_here_on = 0.0;
             for k in (0..cuts).rev() {
                 let (z, cut) = (at.z[k * LANES + c], at.params[(k + 1) * LANES + c]);

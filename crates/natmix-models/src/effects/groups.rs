@@ -30,7 +30,9 @@ pub(super) struct Group {
     /// Priors of the standard deviations, in the units of the fit.
     pub sd_priors: Vec<PriorDensity>,
     /// Shape of the prior of correlations.
-    pub lkj: f64,
+    lkj: f64,
+    /// What that prior's density has beside the powers of `1 - r_ij^2`.
+    lkj_constant: f64,
 }
 
 impl Group {
@@ -43,7 +45,23 @@ impl Group {
             row.iter_mut().zip(&scale).for_each(|(z, scale)| *z /= scale);
         }
         let centred = vec![false; data.levels.len()];
-        Self { q, scale, centred, first, sd_priors: vec![PriorDensity::HalfNormal { scale: sd }; q], lkj, data }
+        let sd_priors = vec![PriorDensity::HalfNormal { scale: sd }; q];
+        let mut group = Self { q, scale, centred, first, sd_priors, lkj, lkj_constant: 0.0, data };
+        group.set_lkj(lkj);
+        group
+    }
+
+    /// Shape of the prior of correlations.
+    pub fn lkj(&self) -> f64 {
+        self.lkj
+    }
+
+    /// Changes the shape of the prior of correlations.
+    pub fn set_lkj(&mut self, shape: f64) {
+        self.lkj = shape;
+        let constant = |a: f64| ln_gamma(2.0 * a) - 2.0 * ln_gamma(a) - (2.0 * a - 1.0) * LN_2;
+        // Column j has an entry in every row below.
+        self.lkj_constant = (0..self.q).map(|j| (self.q - 1 - j) as f64 * constant(self.beta(j))).sum();
     }
 
     /// Number of correlations.
@@ -92,17 +110,19 @@ impl Group {
         }
         let (z, grad) = (&z[q * LANES..], &mut grad[q * LANES..]);
         *lane_mut(l, 0) = [1.0; LANES];
+        for value in value.iter_mut() {
+            *value += self.lkj_constant;
+        }
         for i in 1..q {
             let mut rest = [1.0; LANES];
             for j in 0..i {
                 let (at, a) = (i * (i - 1) / 2 + j, self.beta(j));
-                let constant = ln_gamma(2.0 * a) - 2.0 * ln_gamma(a) - (2.0 * a - 1.0) * LN_2;
                 let y = lane(z, at);
                 for c in 0..LANES {
                     let (r, log_rest) = (y[c].tanh(), ln_sech(y[c]));
                     l[(i * q + j) * LANES + c] = r * rest[c];
                     rest[c] *= log_rest.exp();
-                    value[c] += 2.0 * a * log_rest + constant;
+                    value[c] += 2.0 * a * log_rest;
                     grad[at * LANES + c] = -2.0 * a * r;
                 }
             }

@@ -73,6 +73,8 @@ pub(super) fn lanes_of(family: Family) -> (usize, usize) {
 /// Adds the values of some rows, of which `index` gives the numbers, and replaces predictors by slopes.
 #[inline(always)]
 pub(super) fn add_block(family: Family, terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize + Copy) {
+    // Maxima and clamped functions would make a number of a predictor that is none.
+    add(terms.value, 1.0, &zero_if_finite(eta));
     match family {
         Family::Linear => linear(terms, eta, index),
         Family::Logistic | Family::Binomial => successes(terms, eta, index),
@@ -88,6 +90,16 @@ pub(super) fn add_block(family: Family, terms: &mut Terms<'_>, eta: &mut [f64], 
 #[inline(always)]
 fn rows(eta: &mut [f64]) -> impl Iterator<Item = (usize, &mut Lane)> {
     eta.as_chunks_mut::<LANES>().0.iter_mut().enumerate()
+}
+
+/// Zero for each lane whose numbers are all finite, and otherwise NaN.
+#[inline(always)]
+fn zero_if_finite(x: &[f64]) -> Lane {
+    let mut sum = [0.0; LANES];
+    for x in x.as_chunks::<LANES>().0 {
+        add(&mut sum, 0.0, x);
+    }
+    sum
 }
 
 /// `out = f(x)`. The function has to be one that is always inlined: a closure around it, or an iterator's `for_each`, would be
@@ -198,13 +210,16 @@ fn robust(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usize
         *eta = each(|c| y - own[c]);
         *lane_mut(squares, i) = each(|c| prec[c] * (y - own[c]) * (y - own[c]));
     }
+    // The logarithm below is a number even where a square overflows.
+    add(terms.value, 1.0, &zero_if_finite(squares));
     map(log, squares, ln_1p);
     for (i, eta) in rows(eta) {
         let w = terms.scale * terms.outcomes.weight(index(i));
         let (residual, square) = (*eta, *lane(squares, i));
         let inverse = each(|c| 1.0 / (1.0 + square[c]));
+        // Not one minus the inverse: that would lose all digits where the degrees of freedom are many.
         add(&mut logs, w, lane(log, i));
-        add(&mut shares, w, &each(|c| 1.0 - inverse[c]));
+        add(&mut shares, w, &each(|c| square[c] * inverse[c]));
         *eta = each(|c| w * df_1[c] * prec[c] * inverse[c] * residual[c]);
     }
     add_product(terms.value, &each(|c| -0.5 * df_1[c]), &logs);
@@ -286,4 +301,59 @@ fn survival(terms: &mut Terms<'_>, eta: &mut [f64], index: impl Fn(usize) -> usi
     }
     add(terms.value, 1.0, &value);
     add(lane_mut(terms.sums, 0), 1.0, &sum);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::FAMILIES;
+    use super::*;
+
+    /// Values, slopes and sums of rows with these predictors.
+    fn block(family: Family, outcomes: &Outcomes, params: &[f64], mut eta: Vec<f64>) -> (Lane, Vec<f64>, Vec<f64>) {
+        let (mut value, mut sums) = ([0.0; LANES], vec![0.0; lanes_of(family).1 * LANES]);
+        let mut work = vec![0.0; WORK * eta.len()];
+        let (sums_of, value_of) = (&mut sums, &mut value);
+        let mut terms = Terms { outcomes, scale: 1.0, params, sums: sums_of, value: value_of, work: &mut work };
+        add_block(family, &mut terms, &mut eta, |row| row);
+        (value, eta, sums)
+    }
+
+    #[test]
+    fn predictors_that_are_not_finite_have_no_density() {
+        let outcomes = Outcomes { y: vec![1.0; 3], other: vec![0.0, 1.0, 0.0], weights: vec![] };
+        for family in FAMILIES {
+            // For the ordinal family these are increasing cut points.
+            let params: Vec<f64> = (0..lanes_of(family).0 * LANES).map(|at| (1 + at / LANES) as f64).collect();
+            let good = block(family, &outcomes, &params, vec![0.5; 3 * LANES]).0;
+            assert!(good.iter().all(|value| value.is_finite()), "{family:?}: {good:?}");
+            for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                for row in 0..3 {
+                    let mut eta = vec![0.5; 3 * LANES];
+                    eta[row * LANES + 2] = bad;
+                    let value = block(family, &outcomes, &params, eta).0;
+                    assert!(value[2].is_nan(), "{family:?}, {bad} in row {row}: {}", value[2]);
+                    assert!((0..LANES).all(|c| c == 2 || value[c] == good[c]), "{family:?}: {value:?}");
+                }
+            }
+        }
+        // A residual may be a number although its square is none.
+        let params = [[1.0; LANES], [2.0; LANES]].concat();
+        let mut eta = vec![0.5; 3 * LANES];
+        (eta[0], eta[1]) = (1e200, 1e150);
+        let (value, slopes, _) = block(Family::Robust, &outcomes, &params, eta);
+        assert!(value[0].is_nan() && value[1].is_finite(), "{value:?}");
+        assert!((slopes[1] + 2e-150).abs() < 1e-160, "{}", slopes[1]);
+    }
+    #[test]
+    fn shares_are_accurate_for_many_degrees_of_freedom() {
+        let y = vec![0.3, -1.2, 2.5];
+        let squares: f64 = y.iter().map(|y| y * y).sum();
+        let outcomes = Outcomes { y, other: vec![], weights: vec![] };
+        for df in [1e8, 1e12, 1e16, 1e20] {
+            let params = [[1.0 / df; LANES], [df + 1.0; LANES]].concat();
+            let (_, _, sums) = block(Family::Robust, &outcomes, &params, vec![0.0; 3 * LANES]);
+            let found = df * sums[LANES];
+            assert!((found / squares - 1.0).abs() < 10.0 / df + 1e-15, "{df}: {found}, not {squares}");
+        }
+    }
 }

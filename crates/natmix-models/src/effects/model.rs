@@ -138,12 +138,13 @@ impl EffectsModel {
         if let Some(j) = self.names.iter().position(|name| name == parameter) {
             prior.check_for(parameter, Support::Real)?;
             let unit = self.unit_of(j);
-            self.priors[j] = prior.rescaled(1.0 / unit, -self.shift_of(j) / unit);
+            self.priors[j] = prior.rescaled_for(parameter, 1.0 / unit, -self.shift_of(j) / unit)?;
             return Ok(());
         }
         if let Some(k) = self.family.auxiliary().iter().position(|(name, _)| name == parameter) {
             prior.check_for(parameter, Support::Positive)?;
-            self.auxiliary.priors[k] = prior.rescaled(1.0 / self.unit_of_auxiliary(parameter), 0.0);
+            let factor = 1.0 / self.unit_of_auxiliary(parameter);
+            self.auxiliary.priors[k] = prior.rescaled_for(parameter, factor, 0.0)?;
             return Ok(());
         }
         if parameter == "cut" && self.family.cuts() > 0 {
@@ -158,14 +159,14 @@ impl EffectsModel {
             if *parameter == format!("cor({name})") && group.correlations() > 0 {
                 prior.check_for(parameter, Support::Correlations)?;
                 if let PriorDensity::Lkj { shape } = prior {
-                    group.lkj = *shape;
+                    group.set_lkj(*shape);
                     found = true;
                 }
             }
             for k in 0..group.q {
                 if *parameter == format!("sd({name})") || *parameter == group.sd_name(k) {
                     prior.check_for(parameter, Support::Positive)?;
-                    group.sd_priors[k] = prior.rescaled(group.scale[k] / unit, 0.0);
+                    group.sd_priors[k] = prior.rescaled_for(parameter, group.scale[k] / unit, 0.0)?;
                     found = true;
                 }
             }
@@ -196,7 +197,7 @@ impl EffectsModel {
                 push(group.sd_name(k), prior.rescaled(self.outcome.scale / group.scale[k], 0.0));
             }
             if group.correlations() > 0 {
-                push(format!("cor({})", group.data.name), PriorDensity::Lkj { shape: group.lkj });
+                push(format!("cor({})", group.data.name), PriorDensity::Lkj { shape: group.lkj() });
             }
         }
         statements

@@ -263,6 +263,20 @@ impl PriorDensity {
         }
     }
 
+    /// [`PriorDensity::rescaled`] for the prior of `what`; an error if its arguments cannot be used in the other units.
+    ///
+    /// # Panics
+    /// As [`PriorDensity::rescaled`].
+    pub fn rescaled_for(self, what: &str, factor: f64, shift: f64) -> Result<Self, Error> {
+        let other = self.rescaled(factor, shift);
+        other.check().map(|()| other).map_err(|_| {
+            let problem = format!("prior `{self}` of {what} overflows in the units of the fit");
+            let units = format!("{factor:e} times those given, shifted by {shift:e}");
+            let hint = "change the units of the outcome or of the column, or the prior";
+            Error::InvalidInput(format!("{problem}, which are {units} ({hint})"))
+        })
+    }
+
     /// Whether the density is log-concave in `x`, for a prior of all numbers.
     pub fn is_log_concave(self) -> bool {
         matches!(self, Self::Normal { .. } | Self::Laplace { .. } | Self::Logistic { .. })

@@ -132,6 +132,30 @@ fn every_prior_can_be_changed() {
     assert!(message("cor(year) ~ lkj(1)").contains("no such parameter"));
 }
 
+#[test]
+fn priors_that_overflow_in_extreme_units_are_refused() {
+    let mut data = crossed(Family::Linear, 30);
+    data.y.iter_mut().for_each(|y| *y *= 1e-150);
+    data.offset = None;
+    data.x.iter_mut().skip(1).step_by(3).for_each(|x| *x *= 1e150);
+    data.groupings[0].z.iter_mut().skip(1).step_by(3).for_each(|z| *z *= 1e150);
+    let with = |statements: &[&str]| {
+        let priors: Vec<PriorStatement> = statements.iter().map(|text| text.parse().unwrap()).collect();
+        EffectsModel::new(Family::Linear, data.clone(), &priors).map(|model| model.dim())
+    };
+    assert!(with(&[]).is_ok());
+    assert!(with(&["sigma ~ half_normal(1e-149)"]).is_ok());
+    for (parameter, prior) in [
+        ("x", "normal(0, 1)"),
+        ("one", "normal(1e200, 1e-150)"),
+        ("sigma", "exponential(1e-20)"),
+        ("sd(clinic, c1)", "half_normal(1)"),
+    ] {
+        let message = with(&[&format!("{parameter} ~ {prior}")]).unwrap_err().to_string();
+        assert!(message.contains(&format!("of {parameter} overflows in the units of the fit")), "{message}");
+    }
+}
+
 /// The coordinates at which coefficients and further parameters have these values.
 fn coordinates(model: &EffectsModel, wanted: &[f64], cuts: bool) -> Vec<f64> {
     let at = |z: &[f64]| {
@@ -375,5 +399,6 @@ fn correlations_have_the_lkj_density() {
             log_p_at(&model(3.0), &z).unwrap() - log_p_at(&model(1.0), &z).unwrap() - 2.0 * det.ln()
         })
         .collect();
-    assert!(differences.iter().all(|x| (x - differences[0]).abs() < 1e-9), "{differences:?}");
+    // The integral of det(R)^0 is pi^2/2, that of det(R)^2 is 5/24 of it.
+    assert!(differences.iter().all(|x| (x - 4.8f64.ln()).abs() < 1e-9), "{differences:?}");
 }

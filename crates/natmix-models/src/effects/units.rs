@@ -54,8 +54,13 @@ impl Unit {
     }
 }
 
-/// Mean and standard deviation (divisor n - 1).
+/// Mean and standard deviation (divisor n - 1), which is zero if all values are the same.
 fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    // The sum of equal values is rounded: they would have a tiny standard deviation.
+    let mut others = values.clone();
+    if let Some(first) = others.next().filter(|first| others.all(|x| x == *first)) {
+        return (first, 0.0);
+    }
     let n = values.clone().count() as f64;
     let mean = values.clone().map(|x| x / n).sum::<f64>();
     let square = values.map(|x| (x - mean) * (x - mean)).sum::<f64>();
@@ -74,7 +79,15 @@ mod tests {
         for plain in [&[0.0, 1.0, 1.0][..], &[1.0, 1.0], &[7.0, 7.0], &[3.0]] {
             assert_eq!(of(plain, true), Unit::NONE, "{plain:?}");
         }
+        // Ten times 0.1 is not quite one when added up.
+        let constant = [0.1; 10];
         let data = |y: &[f64]| EffectsData { y: y.to_vec(), ..EffectsData::default() };
+        for centred in [true, false] {
+            assert_eq!(of(&constant, centred), Unit::NONE);
+            for family in [Family::Linear, Family::Robust] {
+                assert_eq!(Unit::of_outcome(family, &data(&constant), centred), Unit::NONE, "{family:?}");
+            }
+        }
         let robust = Unit::of_outcome(Family::Robust, &data(&[0.0, 1.0, 2.0, 3.0, 1e9]), true);
         assert_eq!(robust, Unit { centre: 2.0, scale: 2.0 / QUARTILES });
         let gamma = Unit::of_outcome(Family::Gamma, &data(&[1.0, 100.0]), true);
