@@ -10,10 +10,19 @@ import numpy as np
 
 
 def _absent(values: np.ndarray) -> np.ndarray:
-    """Which values are missing: None, or not equal to themselves."""
+    """Which values are missing: None, not equal to themselves, or, as pandas.NA, neither equal nor unequal to anything."""
     if values.dtype.kind in "fiub":
         return np.isnan(values.astype(float))
-    return np.array([value is None or value != value for value in values.tolist()], dtype=bool)
+    return np.array([_is_absent(value) for value in values.tolist()], dtype=bool)
+
+
+def _is_absent(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # the comparison is pandas.NA itself, which is neither true nor false
+        return True
 
 
 class Table:
@@ -116,7 +125,7 @@ class Table:
     def _indices(self, name: str, values: np.ndarray, levels: Sequence[str] | None) -> tuple[np.ndarray, list[str]]:
         if values.dtype.kind not in "OUSTb" and levels is None:
             raise TypeError(f"column {name!r} has dtype {values.dtype}, expected numbers or text")
-        if any(value is None or value != value for value in values.tolist()):
+        if any(_is_absent(value) for value in values.tolist()):
             raise ValueError(f"column {name!r} has missing values")
         text = [str(value) for value in values.tolist()]
         first = self.reference.get(name)

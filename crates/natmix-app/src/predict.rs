@@ -35,8 +35,8 @@ pub struct Predicted {
 }
 
 impl SavedPosterior {
-    /// Reads rows to predict from a file.
-    pub fn read_rows(&self, path: &Path) -> Result<NewRows, Error> {
+    /// Reads rows to predict from a file, and says what was found in it.
+    pub fn read_rows(&self, path: &Path) -> Result<(NewRows, Vec<String>), Error> {
         match &self.model {
             SavedModel::Regression(memory) => {
                 let rows = memory.encoding.read(path)?;
@@ -44,9 +44,13 @@ impl SavedPosterior {
                 if memory.encoding.formula.is_none() {
                     rows.refuse_extra_columns()?;
                 }
-                Ok(NewRows::Regression(Box::new(rows)))
+                let notes = rows.facts.notes(None);
+                Ok((NewRows::Regression(Box::new(rows)), notes))
             }
-            SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.read(path, false, MissingRows::Error)?)),
+            SavedModel::Network(memory) => {
+                let (rows, notes) = memory.input.read(path, false, MissingRows::Error)?;
+                Ok((NewRows::Network(rows), notes))
+            }
             model => Err(nothing_to_predict(model)),
         }
     }

@@ -95,7 +95,8 @@ impl Problem {
         let path = fit.data.as_deref().ok_or_else(|| missing("data"))?;
         let mut study = if fit.formula.is_some() {
             let mut reading = settings.reading()?;
-            reading.named = formula_of(settings)?.columns();
+            let (named, all) = formula_of(settings)?.columns();
+            (reading.named, reading.named_only) = (named, all);
             study_by_formula(&Table::read_with(path, &reading)?, settings, kind)?
         } else if fit.outcome.is_none() {
             return Err(missing("outcome"));

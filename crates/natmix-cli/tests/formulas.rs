@@ -160,3 +160,42 @@ fn formulas_that_cannot_be_fitted_are_errors() {
         run.err
     );
 }
+
+/// Only the columns of a formula are read, whatever its functions are told; `--only` says what `.` stands for.
+#[test]
+fn a_formula_reads_its_columns_and_no_others() {
+    let folder = CommandFolder::new("formula-columns");
+    let rows = table(60);
+    let with_gaps = |(i, line): (usize, &str)| match i {
+        0 => format!("{line},note\n"),
+        _ => format!("{line},{}\n", if i % 3 == 0 { "NA" } else { "7" }),
+    };
+    folder.write("table.csv", rows.lines().enumerate().map(with_gaps).collect::<String>());
+    let names = |dir: &str| -> Vec<String> {
+        let report = folder.report(dir);
+        report["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap().to_string()).collect()
+    };
+    let fit = "fit linear --data table.csv --quiet --max-evals 3000 --missing drop";
+    folder.expect(&[0, 1], &format!("{fit} --formula real~poly(a,2,raw=TRUE) --out poly"));
+    assert!(folder.report("poly")["model"]["table"].get("dropped").is_none());
+    folder.expect(&[0, 1], &format!("{fit} --formula real~a+b --only a --out named"));
+    assert_eq!(names("named")[..3], ["(intercept)", "a", "b"]);
+    folder.expect(&[0, 1], &format!("{fit} --formula real~. --only a,town --out others"));
+    assert_eq!(names("others")[..4], ["(intercept)", "a", "town=v", "town=w"]);
+    let refused = folder.expect(&[2], &format!("{fit} --formula real~a --reference town=v --out no"));
+    assert!(refused.err.contains("column `town` is not used, so it has no reference level"), "{}", refused.err);
+}
+
+/// Numbers that a formula makes classes of are numbers in the files of the test and of predictions, too.
+#[test]
+fn classes_that_are_numbers_can_be_read_again() {
+    let folder = CommandFolder::new("formula-classes");
+    folder.write("table.csv", table(80));
+    let fit = "fit logistic --data table.csv --test table.csv --quiet --max-evals 3000 --formula";
+    folder.expect(&[0, 1], &format!("{fit} factor(yes)~a --out factor"));
+    folder.expect(&[0, 1], &format!("{fit} yes~a --out plain"));
+    let [factor, plain] = ["factor", "plain"].map(|dir| folder.report(dir)["test"].clone());
+    assert!(factor.is_object() && factor == plain, "{factor} {plain}");
+    let predict = |dir: &str| folder.expect(&[0], &format!("predict --posterior {dir} --data table.csv")).out;
+    assert_eq!(predict("factor"), predict("plain"));
+}

@@ -199,3 +199,26 @@ fn wrong_columns_are_refused_with_a_suggestion() {
     assert!(run.err.contains("--missing does not apply to density"), "{}", run.err);
     assert_eq!(folder.names(), ["table.csv"]);
 }
+
+/// What was left out of the fit may be in new rows, and what was found in their file is said.
+#[test]
+fn new_rows_may_have_what_was_left_out() {
+    let folder = CommandFolder::new("tables-left-out");
+    folder.write("table.csv", table(",", "."));
+    folder.write("german.csv", table(";", ","));
+    folder.write("more.csv", table(",", ".").replace('\n', ",1\n").replacen(",1\n", ",more\n", 1));
+    for (i, options) in
+        ["logistic --outcome ill --only a,b", "logistic --outcome ill --without cost,visits,kind,town --stream"]
+            .iter()
+            .enumerate()
+    {
+        folder.expect(&[0, 1], &format!("fit {options} --data table.csv --test table.csv --quiet --out fit{i}"));
+        let predict = |code, data: &str| folder.expect(&[code], &format!("predict --posterior fit{i} --data {data}"));
+        let (plain, german) = (predict(0, "table.csv"), predict(0, "german.csv"));
+        assert_eq!((plain.out.lines().count(), plain.err.as_str()), (201, ""));
+        assert_eq!(german.out, plain.out);
+        assert_eq!(german.err, "note: columns are separated by semicolons, decimals have commas\n");
+        let more = predict(2, "more.csv").err;
+        assert!(more.contains("not fitted with `more`"), "{more}");
+    }
+}

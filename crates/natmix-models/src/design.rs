@@ -112,6 +112,7 @@ impl Design {
             rows: table.rows,
             levels: &table.levels,
             summaries: &summaries,
+            left_out: &table.facts.skipped,
         };
         let (encoding, warnings) = Encoding::new(&columns, options)?;
         let facts = table.facts.clone();
@@ -150,6 +151,7 @@ impl TableFile {
             rows: self.rows(),
             levels: self.levels(),
             summaries: self.summaries(),
+            left_out: &self.facts().skipped,
         };
         Encoding::new(&columns, options)
     }

@@ -92,12 +92,12 @@ impl Formula {
         &self.terms
     }
 
-    /// The names of all columns that it names; none if `.` stands for others as well.
-    pub fn columns(&self) -> Option<Vec<String>> {
+    /// The columns that it names, and whether these are all: `.` stands for others as well.
+    pub fn columns(&self) -> (Vec<String>, bool) {
         let mut columns = Vec::new();
         let parts = [self.response.as_ref(), self.addition.as_ref(), Some(&self.terms)];
-        let all = parts.into_iter().flatten().all(|part| part.collect_columns(&mut columns));
-        all.then_some(columns)
+        let all = parts.into_iter().flatten().fold(true, |all, part| part.collect_columns(&mut columns) && all);
+        (columns, all)
     }
 }
 

@@ -314,3 +314,19 @@ proptest! {
         }
     }
 }
+
+/// Settings of functions are no columns, and `.` hides none of those that are named beside it.
+#[test]
+fn a_formula_knows_the_columns_that_it_names() {
+    for (formula, columns, all) in [
+        ("y ~ poly(x, 2, raw=TRUE)", "y x", true),
+        ("y ~ bs(x, df=5, degree=2) + s(age, k=5)", "y x age", true),
+        ("y ~ C(g, ref=a) + C(h, no)", "y g h", true),
+        ("y ~ poly(degree=2, x=log(n / e))", "y n e", true),
+        ("y | trials(n) ~ . - x + (1 | g)", "y n x g", false),
+        ("factor(y) ~ I(x^2) + offset(log(n))", "y x n", true),
+    ] {
+        let expected: Vec<String> = columns.split(' ').map(String::from).collect();
+        assert_eq!(Formula::parse(formula).unwrap().columns(), (expected, all), "{formula}");
+    }
+}

@@ -90,9 +90,20 @@ impl NetworkData {
         let table = Table::read_with(path, &settings.reading()?)?;
         let mut data = Self::of_table(table, settings, Some(&name_of(path)))?;
         let missing = settings.fit.missing.unwrap_or_default();
-        data.test = settings.fit.test.as_deref().map(|path| data.input.read(path, true, missing)).transpose()?;
-        data.validation = data.input.validation(settings)?;
-        data.ood = settings.network.ood.as_deref().map(|path| data.input.read(path, false, missing)).transpose()?;
+        let mut notes = Vec::new();
+        let mut read = |path: &Path, outcome| {
+            let (rows, found) = data.input.read(path, outcome, missing)?;
+            notes.extend(found.into_iter().map(|note| format!("{}: {note}", name_of(path))));
+            Ok::<_, StudyError>(rows)
+        };
+        let test = settings.fit.test.as_deref().map(|path| read(path, true)).transpose()?;
+        let validation = match &settings.network.validation {
+            Some(HeldOut::File(path)) => Some(read(path, true)?),
+            _ => None,
+        };
+        let ood = settings.network.ood.as_deref().map(|path| read(path, false)).transpose()?;
+        (data.test, data.validation, data.ood) = (test, validation, ood);
+        data.notes.extend(notes);
         data.checked()
     }
 
@@ -125,14 +136,18 @@ impl NetworkData {
             NetworkLikelihood::Categorical { classes: classes.max(2) },
         )?;
         let train = input.images(&folder.train, true)?;
+        // Images have no notes.
+        let read = |path: &Path, outcome| Ok::<_, StudyError>(input.read(path, outcome, MissingRows::Error)?.0);
         let test = match (&settings.fit.test, &folder.test) {
-            (Some(path), _) => Some(input.read(path, true, MissingRows::Error)?),
+            (Some(path), _) => Some(read(path, true)?),
             (None, Some(test)) => Some(input.images(test, true)?),
             (None, None) => None,
         };
-        let ood =
-            settings.network.ood.as_deref().map(|path| input.read(path, false, MissingRows::Error)).transpose()?;
-        let validation = input.validation(settings)?;
+        let ood = settings.network.ood.as_deref().map(|path| read(path, false)).transpose()?;
+        let validation = match &settings.network.validation {
+            Some(HeldOut::File(path)) => Some(read(path, true)?),
+            _ => None,
+        };
         let names = (0..size).map(|i| format!("p{}_{}", i / folder.train.width, i % folder.train.width)).collect();
         let summary = format!("images in {}, {} to train on", name_of(path), train.rows());
         Self {
@@ -238,12 +253,18 @@ impl NetworkData {
 }
 
 impl NetworkInput {
-    /// Reads rows to predict. Unless `outcome` is set they need no outcomes, and zeros stand in for them.
-    pub fn read(&self, path: &Path, outcome: bool, missing: MissingRows) -> Result<Examples, StudyError> {
+    /// Reads rows to predict, and says what was found in the file. Unless `outcome` is set they need no outcomes, and zeros stand
+    /// in for them.
+    pub fn read(
+        &self,
+        path: &Path,
+        outcome: bool,
+        missing: MissingRows,
+    ) -> Result<(Examples, Vec<String>), StudyError> {
         match self {
             NetworkInput::Images { .. } => {
                 let folder = ImageFolder::read(path)?;
-                self.images(&folder.test.unwrap_or(folder.train), outcome)
+                Ok((self.images(&folder.test.unwrap_or(folder.train), outcome)?, Vec::new()))
             }
             NetworkInput::Table { encoding } => {
                 let rows = encoding.read_with(path, missing)?;
@@ -251,7 +272,8 @@ impl NetworkInput {
                 if outcome && rows.outcome.is_none() {
                     return refuse(format!("{} has no outcome to score predictions on", path.display()));
                 }
-                Ok(examples(rows, outcome)?)
+                let notes = rows.facts.notes(None);
+                Ok((examples(rows, outcome)?, notes))
             }
         }
     }
@@ -261,14 +283,6 @@ impl NetworkInput {
         match self {
             NetworkInput::Images { .. } => refuse("the network was trained on images, not on a table"),
             NetworkInput::Table { encoding } => Ok(examples(encoding.encode(table)?, outcome)?),
-        }
-    }
-
-    /// The validation rows, if they are in a file.
-    fn validation(&self, settings: &Settings) -> Result<Option<Examples>, StudyError> {
-        match &settings.network.validation {
-            Some(HeldOut::File(path)) => Ok(Some(self.read(path, true, settings.fit.missing.unwrap_or_default())?)),
-            _ => Ok(None),
         }
     }
 

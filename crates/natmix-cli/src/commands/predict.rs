@@ -35,7 +35,8 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     if let SavedModel::Regression(_) = posterior.model {
         check_count("--draws", args.draws, posterior.mixture.dim())?;
     }
-    let rows = posterior.read_rows(&args.data)?;
+    let (rows, notes) = posterior.read_rows(&args.data)?;
+    notes.iter().for_each(|note| output::note(&format!("note: {note}")));
     let (draws, seed, means_only) = (args.draws, args.seed, args.means_only);
     let mut lines = Lines::default();
     if args.per_component {

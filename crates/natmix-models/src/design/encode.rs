@@ -24,7 +24,7 @@ pub struct EncodedRows {
     pub offset: Option<Vec<f64>>,
     /// How often each row counts, if the model has weights and the table has the column.
     pub weights: Option<Vec<f64>>,
-    /// Columns that the model does not use and that were left out.
+    /// Columns that the model does not use and that were left out, besides those that were left out of the fit.
     pub ignored: Vec<String>,
     /// What was found while they were read.
     pub facts: TableFacts,
@@ -64,7 +64,8 @@ impl Encoding {
 
     /// The same, with a choice of what happens to rows with missing values.
     pub fn read_with(&self, path: &Path, missing: MissingRows) -> Result<EncodedRows, DataError> {
-        let (table, ignored) = Table::read_columns(path, &self.wanted(), missing)?;
+        let (table, mut ignored) = Table::read_columns(path, &self.wanted(), missing)?;
+        ignored.retain(|name| !self.left_out.contains(name));
         let facts = table.facts.clone();
         let mut rows = self.encode(table)?;
         (rows.ignored, rows.facts) = (ignored, facts);
@@ -80,7 +81,8 @@ impl Encoding {
         let fills = self.fills(&table)?;
         let (outcome, offset, weights) = (self.outcome_of(&table)?, self.offset_of(&table)?, self.weights_of(&table)?);
         let wanted = self.wanted();
-        let ignored = table.names.iter().filter(|name| !wanted.contains_key(name.as_str())).cloned().collect();
+        let is_ignored = |name: &&String| !wanted.contains_key(name.as_str()) && !self.left_out.contains(name);
+        let ignored = table.names.iter().filter(is_ignored).cloned().collect();
         let (dim, from) = (self.dim(), table.names.len());
         let x = reshape(&table.origin.file, table.values, table.rows, from, dim, |old, new| {
             let mut at = 0;

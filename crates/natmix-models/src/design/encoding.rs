@@ -34,6 +34,9 @@ pub struct Encoding {
     pub exposure: Option<String>,
     /// Column of row weights.
     pub weights: Option<String>,
+    /// Columns that were left out of the fit on request: new rows may have them. A formula says itself what it needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// A column that is a feature.
@@ -87,6 +90,8 @@ pub(super) struct Columns<'a> {
     pub rows: usize,
     pub levels: &'a BTreeMap<usize, Vec<String>>,
     pub summaries: &'a [Summary],
+    /// Columns of the file that are not used.
+    pub left_out: &'a [String],
 }
 
 impl Encoding {
@@ -149,6 +154,7 @@ impl Encoding {
             offset: options.offset.clone(),
             exposure: options.exposure.clone(),
             weights: options.weights.clone(),
+            left_out: columns.left_out.to_vec(),
         };
         if encoding.dim() == 0 {
             return bad(

@@ -124,7 +124,7 @@ impl FormulaEncoding {
             };
             outcome = match &about.kind {
                 OutcomeForm::Number(number) if number.is_in(table) => Some(number.values(table)?),
-                OutcomeForm::Levels { column, levels } => match table.position(column) {
+                OutcomeForm::Levels { column, levels, .. } => match table.position(column) {
                     Some(at) => Some(known_codes(table, at, levels)?.into_iter().map(f64::from).collect()),
                     None => None,
                 },

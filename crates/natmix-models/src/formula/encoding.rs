@@ -161,6 +161,9 @@ pub enum OutcomeForm {
     Levels {
         /// The column.
         column: String,
+        /// Whether the column holds numbers, as in `factor(y) ~ x`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        numbers: bool,
         /// The levels in order.
         levels: Vec<String>,
     },
@@ -272,7 +275,8 @@ impl FormulaEncoding {
             [&about.trials, &about.event].into_iter().flatten().for_each(|given| given.columns(&mut number));
             match &about.kind {
                 OutcomeForm::Number(of) => of.columns(&mut number),
-                OutcomeForm::Levels { column, levels } => {
+                OutcomeForm::Levels { column, numbers: true, .. } => number(column),
+                OutcomeForm::Levels { column, levels, .. } => {
                     wanted.insert(column, Some(levels));
                 }
             }

@@ -113,6 +113,7 @@ impl Design {
             offset: None,
             exposure: None,
             weights: None,
+            left_out: Vec::new(),
         };
         let (y, facts) = (y.unwrap_or_default(), table.facts.clone());
         Ok(Design { origin, names, dim, rows, x, outcome: y, offset, weights, encoding, warnings, facts })

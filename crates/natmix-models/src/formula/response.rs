@@ -3,7 +3,7 @@
 use super::bind::Binder;
 use super::encoding::{OutcomeEncoding, OutcomeForm};
 use super::error::{FormulaError, FormulaProblem};
-use super::levels::labels;
+use super::levels::{Labels, labels};
 use super::numeric::Numeric;
 use super::syntax::{Expr, Node};
 
@@ -57,8 +57,8 @@ fn form(binder: &Binder, response: &Expr) -> Result<OutcomeForm, FormulaError> {
     if let Some(name) = column {
         let at = binder.position(response, name)?;
         if binder.table.levels.contains_key(&at) || !matches!(response.node, Node::Column(_)) {
-            let levels = labels(binder.table, at)?.labels;
-            return Ok(OutcomeForm::Levels { column: name.clone(), levels });
+            let Labels { labels: levels, numbers, .. } = labels(binder.table, at)?;
+            return Ok(OutcomeForm::Levels { column: name.clone(), numbers, levels });
         }
     }
     Ok(OutcomeForm::Number(binder.number(response, "the outcome")?))

@@ -20,7 +20,8 @@ impl PartialEq for Expr {
 }
 
 impl Expr {
-    /// Adds the names of its columns; says whether there are no others, as `.` would mean.
+    /// Adds the names of its columns; says whether there are no others, as `.` would mean. Every function has one column, or
+    /// arithmetic of columns: its first argument or the one called `x`. The others are settings, such as `raw=TRUE`.
     pub(super) fn collect_columns(&self, columns: &mut Vec<String>) -> bool {
         match &self.node {
             Node::Number(_) | Node::Text(_) => true,
@@ -29,13 +30,22 @@ impl Expr {
                 columns.push(name.clone());
                 true
             }
-            Node::Call { arguments, .. } => arguments.iter().all(|argument| argument.value.collect_columns(columns)),
+            Node::Call { arguments, .. } => {
+                let is_column = |(i, argument): &(usize, &Argument)| match &argument.name {
+                    None => *i == 0,
+                    Some(name) => name == "x",
+                };
+                let of = arguments.iter().enumerate().filter(is_column);
+                of.fold(true, |all, (_, argument)| argument.value.collect_columns(columns) && all)
+            }
             Node::Negative(of) => of.collect_columns(columns),
             Node::Chain { first, rest } => {
-                first.collect_columns(columns) && rest.iter().all(|(_, part)| part.collect_columns(columns))
+                let first = first.collect_columns(columns);
+                rest.iter().fold(first, |all, (_, part)| part.collect_columns(columns) && all)
             }
             Node::Power(a, b) | Node::Varying { effects: a, group: b, .. } => {
-                a.collect_columns(columns) && b.collect_columns(columns)
+                let a = a.collect_columns(columns);
+                b.collect_columns(columns) && a
             }
         }
     }

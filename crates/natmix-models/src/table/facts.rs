@@ -53,6 +53,9 @@ pub struct TableFacts {
     /// Rows that were dropped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub dropped: Option<DroppedRows>,
+    /// Columns that were not used; not a part of records, which have the options.
+    #[serde(skip)]
+    pub skipped: Vec<String>,
 }
 
 fn is_false(flag: &bool) -> bool {

@@ -4,8 +4,9 @@
 //! whole file, and numbers that show another mark are refused: read as the other kind they would be wrong by powers of ten.
 //! A thousands mark is read where it can be nothing else: a space or an apostrophe between groups of three digits, or a point or
 //! comma that occurs twice or is followed by the other one. `1,234` alone is a number with a decimal comma where
-//! semicolons separate columns, because programs write them only where commas mark decimals; elsewhere it is refused unless
-//! another number of the file shows that its decimals have commas.
+//! semicolons separate columns, because programs write semicolons only where commas mark decimals; elsewhere it is refused unless
+//! another number of the file shows that its decimals have commas. So is `1.234` where other separators than commas are used,
+//! unless another number shows that decimals have points.
 
 use super::number;
 
@@ -36,7 +37,7 @@ pub(crate) struct Numeral {
     pub value: f64,
     /// The mark that it shows.
     pub decimal: Decimal,
-    /// Whether its comma can be nothing but the mark of decimals.
+    /// Whether its mark can be nothing but that of decimals.
     pub sure: bool,
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn read(field: &[u8], separator: u8, known: Decimal) -> Result<Numera
             (false, _) => found(value, Decimal::Unknown, true),
             (true, Decimal::Comma) if is_one_group(field, b'.') => Err(NotNumeral::Ambiguous),
             (true, Decimal::Comma) => Err(NotNumeral::OtherMark),
-            (true, _) => found(value, Decimal::Point, true),
+            (true, _) => found(value, Decimal::Point, separator == b',' || !is_one_group(field, b'.')),
         };
     }
     let allowed = |decimal: Decimal| match (known, decimal) {
@@ -201,5 +202,7 @@ mod tests {
         }
         let unsure = |text: &str, separator| !read(text.as_bytes(), separator, Decimal::Unknown).unwrap().sure;
         assert!(unsure("1,234", b'\t') && !unsure("1,234", b';') && !unsure("0,234", b'\t') && !unsure("1,23", b'|'));
+        assert!(unsure("1.234", b'\t') && unsure("-12.345", b';') && !unsure("1.234", b','));
+        assert!(!unsure("0.123", b';') && !unsure("12.5", b';') && !unsure("1234.567", b'|') && !unsure("1", b';'));
     }
 }

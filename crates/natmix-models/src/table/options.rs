@@ -29,9 +29,11 @@ pub struct ReadOptions {
     pub missing: MissingRows,
     /// The columns that are used, besides those with a role; none means all.
     pub only: Option<Vec<String>>,
-    /// The columns that a formula names, besides the others; none means all. Where one of them is missing all are read, and the
+    /// The columns that a formula names: they are always used.
+    pub named: Vec<String>,
+    /// Whether the formula needs no others, so that `only` does not matter. Where one that it names is missing all are read, and the
     /// formula says which.
-    pub named: Option<Vec<String>>,
+    pub named_only: bool,
     /// Columns that are not used.
     pub without: Vec<String>,
     /// Reference levels of categories, by column: the first level instead of the one that comes first in order.
@@ -92,14 +94,17 @@ impl ReadOptions {
             return bad(name, &format!("is {role}, so it cannot be left out (--without)"));
         }
         let only: Option<HashSet<&str>> = self.only.as_ref().map(|only| only.iter().map(String::as_str).collect());
-        let named: Option<HashSet<&str>> = self.named.as_ref().map(|named| named.iter().map(String::as_str).collect());
-        let named = named.filter(|named| named.iter().all(|name| known.contains(name)));
+        let named: HashSet<&str> = self.named.iter().map(String::as_str).collect();
+        let named_exist = named.iter().all(|name| known.contains(name));
         let categorical: HashSet<&str> = self.categorical.iter().map(String::as_str).collect();
         let kind = |name: &String| {
             let name = name.as_str();
             let role = self.roles.iter().find(|(other, _)| other == name).map(|(_, role)| *role);
-            let listed = |list: &Option<HashSet<&str>>| list.as_ref().is_none_or(|list| list.contains(name));
-            let chosen = listed(&only) && listed(&named) || role.is_some();
+            let other = match self.named_only {
+                true => !named_exist,
+                false => only.as_ref().is_none_or(|only| only.contains(name)),
+            };
+            let chosen = other || named.contains(name) || role.is_some();
             match role {
                 _ if name.is_empty() => ColumnKind::Unnamed { values: 0, first: 0 },
                 _ if without.contains(name) || !chosen => ColumnKind::Skip,
@@ -109,6 +114,10 @@ impl ReadOptions {
             }
         };
         let kinds: Vec<ColumnKind> = names.iter().map(kind).collect();
+        let skipped = |name: &str| names.iter().zip(&kinds).any(|(other, kind)| other == name && !kind.is_kept());
+        if let Some((name, _)) = self.reference.iter().find(|(name, _)| skipped(name)) {
+            return bad(name, "is not used, so it has no reference level (leave out its --reference)");
+        }
         if !kinds.iter().any(ColumnKind::is_kept) {
             let problem = "no column is left to use (name columns in the header, or leave out fewer)".into();
             return Err(DataError::BadTable { file: file.into(), problem });

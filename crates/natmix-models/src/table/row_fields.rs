@@ -22,13 +22,13 @@ pub(super) struct NotedField {
 pub(super) struct Marks {
     pub separator: u8,
     pub decimal: Decimal,
-    /// The first comma that may be one of thousands, and whether another is surely one of decimals.
+    /// The first mark that may be one of thousands, and whether another is surely one of decimals.
     pub unsure: Option<NotedField>,
     pub sure: bool,
 }
 
 impl Marks {
-    /// The byte before decimals of numbers that need no closer look. As long as the commas may be those of thousands, one that
+    /// The byte before decimals of numbers that need no closer look. As long as the marks may be those of thousands, one that
     /// cannot is looked for.
     fn quick(&self) -> u8 {
         let unclear = self.unsure.is_some() && !self.sure;
@@ -98,7 +98,7 @@ impl RowSink<'_> {
         if decimal == Decimal::Unknown {
             self.marks.decimal = found.decimal;
         }
-        if found.decimal == Decimal::Comma {
+        if found.decimal != Decimal::Unknown {
             self.marks.sure |= found.sure;
             if !found.sure {
                 let (place, value) = (self.place, shown(field.trim_ascii()));

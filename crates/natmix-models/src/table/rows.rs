@@ -125,7 +125,7 @@ impl RowReader {
 
     /// What stands before the decimals of a file that was read before.
     pub fn with_decimal(mut self, decimal: Decimal) -> Self {
-        self.marks.decimal = decimal;
+        (self.marks.decimal, self.marks.sure) = (decimal, true);
         self
     }
 
@@ -354,15 +354,22 @@ impl RowReader {
             of: self.rows,
             columns: self.missing_by_column(),
         });
+        let skipped = self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::Skip));
+        // Indices of levels count the rows as well where all texts differ.
+        let counted = |counter: Counter| {
+            let column = &self.columns[counter.column];
+            matches!(column.kind, ColumnKind::Number).then(|| column.name.clone())
+        };
         TableFacts {
             separator: self.records.dialect.separator_name().to_owned(),
             decimal_commas: self.marks.decimal == Decimal::Comma,
             encoding,
             text: self.columns.iter().filter_map(text).collect(),
-            index: self.counter.filter(|_| self.rows > 2).map(|counter| self.columns[counter.column].name.clone()),
+            index: self.counter.filter(|_| self.rows > 2).and_then(counted),
             left_out: left_out.collect(),
             blank_lines: self.blank_lines,
             dropped,
+            skipped: skipped.map(|column| column.name.clone()).collect(),
         }
     }
 
