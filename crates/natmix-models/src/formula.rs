@@ -94,9 +94,10 @@ impl Formula {
 
     /// The columns that it names, and whether these are all: `.` stands for others as well.
     pub fn columns(&self) -> (Vec<String>, bool) {
-        let mut columns = Vec::new();
-        let parts = [self.response.as_ref(), self.addition.as_ref(), Some(&self.terms)];
-        let all = parts.into_iter().flatten().fold(true, |all, part| part.collect_columns(&mut columns) && all);
+        let (mut columns, mut all) = (Vec::new(), true);
+        for part in [self.response.as_ref(), self.addition.as_ref(), Some(&self.terms)].into_iter().flatten() {
+            all &= part.collect_columns(&mut columns);
+        }
         (columns, all)
     }
 }

@@ -35,17 +35,23 @@ impl Expr {
                     None => *i == 0,
                     Some(name) => name == "x",
                 };
-                let of = arguments.iter().enumerate().filter(is_column);
-                of.fold(true, |all, (_, argument)| argument.value.collect_columns(columns) && all)
+                let mut all = true;
+                for (_, argument) in arguments.iter().enumerate().filter(is_column) {
+                    all &= argument.value.collect_columns(columns);
+                }
+                all
             }
             Node::Negative(of) => of.collect_columns(columns),
             Node::Chain { first, rest } => {
-                let first = first.collect_columns(columns);
-                rest.iter().fold(first, |all, (_, part)| part.collect_columns(columns) && all)
+                let mut all = first.collect_columns(columns);
+                for (_, part) in rest {
+                    all &= part.collect_columns(columns);
+                }
+                all
             }
             Node::Power(a, b) | Node::Varying { effects: a, group: b, .. } => {
-                let a = a.collect_columns(columns);
-                b.collect_columns(columns) && a
+                let all = a.collect_columns(columns);
+                b.collect_columns(columns) && all
             }
         }
     }
