@@ -14,18 +14,18 @@ pub(crate) fn summary(encoding: &Encoding, facts: &TableFacts, kind: Option<Regr
     };
     // The categories have their levels below.
     table.remove("text");
-    let categories: Vec<Value> = encoding
-        .features
-        .iter()
-        .filter_map(|feature| match &feature.coding {
-            Coding::Levels { levels, first_dropped } => {
-                let reference = levels.first().filter(|_| *first_dropped);
-                let text = facts.text.iter().any(|text| text.column == feature.column);
-                Some(json!({"column": feature.column, "levels": levels, "reference": reference, "text": text}))
-            }
-            Coding::Number { .. } => None,
-        })
-        .collect();
+    let category = |(column, levels, reference): (&str, &[String], Option<&String>)| {
+        let text = facts.text.iter().any(|text| text.column == column);
+        json!({"column": column, "levels": levels, "reference": reference, "text": text})
+    };
+    let features = encoding.features.iter().filter_map(|feature| match &feature.coding {
+        Coding::Levels { levels, first_dropped } => {
+            Some((feature.column.as_str(), &levels[..], levels.first().filter(|_| *first_dropped)))
+        }
+        Coding::Number { .. } => None,
+    });
+    let of_formula = encoding.formula.iter().flat_map(|formula| formula.encoding.categories());
+    let categories: Vec<Value> = features.chain(of_formula).map(category).collect();
     if !categories.is_empty() {
         table.insert("categories".into(), Value::Array(categories));
     }

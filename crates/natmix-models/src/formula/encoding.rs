@@ -244,6 +244,17 @@ impl FormulaEncoding {
         references
     }
 
+    /// The categories among its factors: column, levels, and the level with which the others are compared. There is none where every level
+    /// has a coefficient.
+    pub fn categories(&self) -> impl Iterator<Item = (&str, &[String], Option<&String>)> {
+        self.factors.iter().enumerate().filter_map(|(factor, about)| {
+            let FactorKind::Levels { column, levels, reference, .. } = &about.kind else { return None };
+            let used = FactorPart { factor, part: *reference };
+            let compared = !self.columns.iter().any(|column| column.parts.contains(&used));
+            Some((column.as_str(), &levels[..], levels.get(*reference).filter(|_| compared)))
+        })
+    }
+
     /// Every column that is of use for new rows, and its levels if it is categorical. Those of a grouping are only looked up: a new
     /// level is a new group.
     pub(crate) fn wanted(&self) -> HashMap<&str, Option<&[String]>> {
