@@ -87,8 +87,9 @@ def text(rows):
 
 def markdown(rows, about):
     """A row per posterior."""
+    seeds = ", ".join(map(str, about["seeds"]))
     lines = [
-        f"natmix {about['natmix']} on one thread, seeds {', '.join(map(str, about['seeds']))}; nutpie {about['nutpie']}, 4 chains"
+        f"natmix {about['natmix']} on one thread, seed{'s' if ',' in seeds else ''} {seeds}; nutpie {about['nutpie']}, 4 chains"
         f"; {less(rows)}.",
         "",
         "| posterior | CPU s | nutpie | ratio | evaluations | nutpie | worst figure | nutpie | R-hat | natmix |",
