@@ -205,7 +205,7 @@ def test_bad_data_and_libraries_are_refused(folder):
         assert "\n" not in str(caught.value)
     with pytest.raises(TypeError, match="a Stan program is a path or text, not int"):
         natmix.from_stan(3)
-    with pytest.raises(ValueError, match="seed must be a whole number, from 0 to .*, not -1"):
+    with pytest.raises(ValueError, match="seed must be a whole number from 0 to .*, not -1"):
         natmix.from_stan(folder / "mock.so", {"n": 1}, seed=-1)
     for dims, words in [({"u": ["a"]}, "no such variable"), ({"t": ["a", "b"]}, r"its shape is \(2,\)"), ({"t": "a"}, "shape")]:
         with pytest.raises(ValueError, match=words):
