@@ -206,7 +206,7 @@ pub trait Evaluator: Send {
     fn submit(&mut self, batch: Batch) -> Ticket;
 
     /// Hands over a batch whose points are still to be computed: `prepare` does it for each chunk of each part, in the thread that
-    /// evaluates the chunk where chunks are spread over threads. So that many short steps need not wait for all threads twice.
+    /// evaluates the chunk where chunks are spread over threads: a short step then waits for all threads once, not twice.
     fn submit_prepared(&mut self, mut batch: Batch, prepare: &Prepare<'_>) -> Ticket {
         for (part, own) in batch.parts.iter_mut().enumerate() {
             Chunk::all(own).for_each(0, &|number, mut chunk| prepare(part, number, chunk.points()));
