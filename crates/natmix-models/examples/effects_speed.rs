@@ -42,7 +42,7 @@ fn main() {
                 level_of_row: (0..rows).map(|row| (row * 7919 % LEVELS) as u32).collect(),
                 columns: vec!["(intercept)".into()],
                 z: vec![1.0; rows],
-                correlated: false,
+                ..Grouping::default()
             }],
             ..EffectsData::default()
         };

@@ -29,7 +29,7 @@
 //!     level_of_row: vec![0, 1],
 //!     columns: vec!["(intercept)".into()],
 //!     z: vec![1.0, 1.0],
-//!     correlated: false,
+//!     ..Grouping::default()
 //! };
 //! let data = EffectsData {
 //!     y: vec![0.0, 2.0],
@@ -55,9 +55,11 @@ mod data;
 mod evaluation;
 pub mod family;
 mod group_curvature;
+mod group_shape;
 mod groups;
 mod information;
 mod lanes;
+mod layout;
 mod likelihood;
 mod model;
 pub mod prior_density;
@@ -66,8 +68,10 @@ mod second_derivatives;
 mod statements;
 mod units;
 
-pub use data::{EffectsData, Grouping};
+pub use crate::grouping::{GroupCoefficients, Grouping};
+pub use data::EffectsData;
 pub use family::Family;
+pub use layout::{EffectsLayout, GroupParameters};
 pub use model::EffectsModel;
 pub use prior_density::{PriorDensity, Support};
 pub use statements::PriorStatement;

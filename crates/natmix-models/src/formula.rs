@@ -21,7 +21,7 @@
 //! let design = FormulaDesign::new(&formula, &table, &FormulaOptions::default()).unwrap();
 //! assert_eq!(design.names, ["(intercept)", "x", "group=b", "x:group=b"]);
 //! assert_eq!(design.x[4..8], [1.0, 5.0, 1.0, 5.0]);
-//! assert_eq!(design.groupings[0].index, [0, 1, 0]);
+//! assert_eq!(design.groupings[0].level_of_row, [0, 1, 0]);
 //! ```
 
 mod alias;
@@ -42,8 +42,9 @@ mod response;
 pub mod syntax;
 mod terms;
 
+pub use crate::grouping::{GroupCoefficients, Grouping};
 pub use basis::Basis;
-pub use design::{DroppedColumn, FormulaDesign, FormulaOptions, GroupCoefficients, Grouping};
+pub use design::{DroppedColumn, FormulaDesign, FormulaOptions};
 pub use encode::{FormulaRows, GroupingRows};
 pub use encoding::{
     Factor, FactorKind, FactorPart, FormulaColumn, FormulaEncoding, GroupingEncoding, GroupingKind, OutcomeEncoding,

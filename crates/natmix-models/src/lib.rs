@@ -20,6 +20,7 @@ pub mod error;
 pub mod formula;
 mod gamma_ratios;
 pub mod glm;
+mod grouping;
 pub mod idx;
 pub mod linear;
 pub mod loo;

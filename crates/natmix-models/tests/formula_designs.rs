@@ -43,7 +43,7 @@ fn varying_effects_become_groups_and_columns() {
     let [group] = &design.groupings[..] else { panic!("{:?}", design.groupings) };
     assert_eq!((group.name.as_str(), group.coefficients), ("school", GroupCoefficients::Correlated));
     assert_eq!(group.levels, ["north", "south", "west"]);
-    assert_eq!(group.index, [0, 1, 2, 0, 1, 0]);
+    assert_eq!(group.level_of_row, [0, 1, 2, 0, 1, 0]);
     assert_eq!(group.columns, ["(intercept)", "x"]);
     assert_eq!(group.z, [1.0, 0.5, 1.0, 1.5, 1.0, -1.0, 1.0, 2.0, 1.0, 3.5, 1.0, -2.5]);
     // Fixed slopes and varying ones share their column, with its mean and standard deviation.
@@ -71,7 +71,7 @@ fn groups_are_nested_and_crossed() {
     let crossed = groups("y ~ (1 | school) + (0 + x || class)");
     assert_eq!((crossed[1].1.clone(), crossed[1].2.clone()), (strings(&["1", "2", "10"]), strings(&["x"])));
     assert_eq!(crossed[1].3, GroupCoefficients::Independent);
-    assert_eq!(design("y ~ (1 | school:class)", &table).groupings[0].index, [0, 2, 4, 1, 3, 0]);
+    assert_eq!(design("y ~ (1 | school:class)", &table).groupings[0].level_of_row, [0, 2, 4, 1, 3, 0]);
     // Categories that vary are coded as they are among fixed terms.
     assert_eq!(groups("y ~ (school | class)")[0].2, ["(intercept)", "school=south", "school=west"]);
     assert_eq!(groups("y ~ (0 + school | class)")[0].2, ["school=north", "school=south", "school=west"]);
@@ -86,7 +86,10 @@ fn a_smooth_is_a_line_and_coefficients_that_share_a_standard_deviation() {
     assert_eq!(design.names, ["(intercept)", "x"]);
     let [smooth] = &design.groupings[..] else { panic!("{:?}", design.groupings) };
     assert_eq!((smooth.name.as_str(), smooth.columns.len()), ("s(x, k=7)", 5));
-    assert_eq!((smooth.coefficients, smooth.levels.len(), &smooth.index), (GroupCoefficients::Shared, 1, &vec![0; 40]));
+    assert_eq!(
+        (smooth.coefficients, smooth.levels.len(), &smooth.level_of_row),
+        (GroupCoefficients::Shared, 1, &vec![0; 40])
+    );
     assert_eq!(smooth.columns[4], "s(x, k=7)[5]");
     for j in 0..5 {
         let with = |f: &dyn Fn(usize) -> f64| (0..40).map(|row| f(row) * smooth.z[row * 5 + j]).sum::<f64>();
@@ -120,7 +123,7 @@ fn outcomes_offsets_and_weights() {
     assert_eq!(weighted.weights.as_deref(), Some(&[3.0, 2.0, 4.0, 5.0, 1.0, 9.0][..]));
     assert!(!weighted.names.contains(&"n".to_string()));
     let censored = named(&["t", "seen", "x"], &[1.0, 1.0, 0.3, 2.0, 0.0, 0.4, 3.0, 1.0, -1.0], &[]);
-    assert_eq!(design("t | event(seen) ~ .", &censored).event, Some(vec![1.0, 0.0, 1.0]));
+    assert_eq!(design("t | event(seen) ~ .", &censored).event, Some(vec![true, false, true]));
     assert_eq!(design("t | event(seen) ~ .", &censored).names, ["(intercept)", "x"]);
     for (weights, expected) in [("w", "no column `w`, asked for as the weights"), ("x", "column `x`: -1 is negative")] {
         let options = FormulaOptions { weights: Some(weights.into()), ..FormulaOptions::default() };

@@ -97,13 +97,7 @@ impl Auxiliary {
 
     /// Number of coordinates.
     pub fn dim(&self) -> usize {
-        self.priors.len() + self.family.cuts()
-    }
-
-    /// Names of the parameters.
-    pub fn names(&self) -> Vec<String> {
-        let positive = self.family.auxiliary().iter().map(|(name, _)| (*name).to_owned());
-        positive.chain((1..=self.family.cuts()).map(|k| format!("cut[{k}]"))).collect()
+        self.family.parameters()
     }
 
     /// Totals over all rows.

@@ -47,9 +47,9 @@ impl EffectsModel {
             .groups
             .iter()
             .map(|group| {
-                let z = &z[group.first..group.first + group.dim()];
-                let mut effects = vec![0.0; group.effects()];
-                group.effects_at(z, &mut effects);
+                let z = &z[group.first..group.first + group.shape.dim()];
+                let mut effects = vec![0.0; group.shape.effects()];
+                group.shape.effects_at(z, &mut effects);
                 GroupAt { group, z, slopes: vec![0.0; effects.len()], effects }
             })
             .collect();
@@ -67,7 +67,7 @@ impl EffectsModel {
             let y = self.outcomes.y[row];
             let slope = if cuts.is_empty() {
                 let other = self.outcomes.other.get(row).copied().unwrap_or(0.0);
-                let second = at_row(self.family, y, other, eta[row], own);
+                let second = at_row(self.base.family, y, other, eta[row], own);
                 self.add_row(weight, &second, &touched, p, &mut hessian);
                 second.slope
             } else {
@@ -81,8 +81,8 @@ impl EffectsModel {
             };
             for group in &mut groups {
                 let q = group.group.q;
-                let level = group.group.data.level_of_row[row] as usize;
-                let columns = &group.group.data.z[row * q..(row + 1) * q];
+                let level = group.group.level_of_row[row] as usize;
+                let columns = &group.group.z[row * q..(row + 1) * q];
                 let slopes = &mut group.slopes[level * q..(level + 1) * q];
                 slopes.iter_mut().zip(columns).for_each(|(sum, x)| *sum += weight * slope * x);
             }
@@ -109,7 +109,7 @@ impl EffectsModel {
 
     fn cuts_at(&self, own: &[f64]) -> Vec<f64> {
         let mut cut = 0.0;
-        let cuts = (0..self.family.cuts()).map(|k| {
+        let cuts = (0..self.base.family.cuts()).map(|k| {
             cut = if k == 0 { own[0] } else { cut + own[k].exp() };
             cut
         });
@@ -156,7 +156,7 @@ impl EffectsModel {
         by_cut: &[f64],
         hessian: &mut Hessian<'_>,
     ) {
-        let Family::Ordinal { .. } = self.family else { return };
+        let Family::Ordinal { .. } = self.base.family else { return };
         let (p, mut from_here_on) = (self.priors.len(), 0.0);
         for k in (0..cuts.len()).rev() {
             let [_, slope, curv] = self.auxiliary.cut_prior.at(cuts[k]);

@@ -1,6 +1,7 @@
 //! The plain data of a regression with varying effects, and the checks that every fit makes first.
 
 use super::family::Family;
+use crate::grouping::Grouping;
 use natmix::Error;
 
 /// What a regression is fitted to. Matrices are stored row by row.
@@ -22,23 +23,6 @@ pub struct EffectsData {
     pub offset: Option<Vec<f64>>,
     /// How often each row counts.
     pub weights: Option<Vec<f64>>,
-}
-
-/// Levels that each have effects: `(1 + x | clinic)` has two columns for each clinic.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Grouping {
-    /// Its name, such as `clinic`.
-    pub name: String,
-    /// Names of the levels.
-    pub levels: Vec<String>,
-    /// Index of the level of each row.
-    pub level_of_row: Vec<u32>,
-    /// Names of the columns of `z`.
-    pub columns: Vec<String>,
-    /// The columns whose coefficients vary from level to level; one of ones is a varying intercept.
-    pub z: Vec<f64>,
-    /// Whether the effects of a level are correlated.
-    pub correlated: bool,
 }
 
 fn invalid<T>(problem: String) -> Result<T, Error> {
@@ -80,7 +64,7 @@ impl EffectsData {
             }
         }
         for (at, grouping) in self.groupings.iter().enumerate() {
-            grouping.check(rows)?;
+            check_grouping(grouping, rows)?;
             let mut earlier = self.groupings[..at].iter().filter(|other| other.name == grouping.name);
             if earlier.any(|other| other.columns.iter().any(|column| grouping.columns.contains(column))) {
                 return invalid(format!("grouping `{}` has a column twice", grouping.name));
@@ -90,19 +74,18 @@ impl EffectsData {
     }
 }
 
-impl Grouping {
-    fn check(&self, rows: usize) -> Result<(), Error> {
-        let (name, levels) = (&self.name, self.levels.len());
-        if levels == 0 || self.columns.is_empty() {
-            return invalid(format!("grouping `{name}` has {levels} levels and {} columns", self.columns.len()));
-        }
-        if self.level_of_row.len() != rows {
-            return invalid(format!("grouping `{name}` has {} rows instead of {rows}", self.level_of_row.len()));
-        }
-        if let Some(row) = self.level_of_row.iter().position(|level| *level as usize >= levels) {
-            let level = self.level_of_row[row];
-            return invalid(format!("grouping `{name}`: row {row} has level {level}, but there are only {levels}"));
-        }
-        check_matrix(&format!("grouping `{name}`"), &self.z, rows, self.columns.len())
+fn check_grouping(grouping: &Grouping, rows: usize) -> Result<(), Error> {
+    let Grouping { name, levels, level_of_row, columns, z, .. } = grouping;
+    let levels = levels.len();
+    if levels == 0 || columns.is_empty() {
+        return invalid(format!("grouping `{name}` has {levels} levels and {} columns", columns.len()));
     }
+    if level_of_row.len() != rows {
+        return invalid(format!("grouping `{name}` has {} rows instead of {rows}", level_of_row.len()));
+    }
+    if let Some(row) = level_of_row.iter().position(|level| *level as usize >= levels) {
+        let level = level_of_row[row];
+        return invalid(format!("grouping `{name}`: row {row} has level {level}, but there are only {levels}"));
+    }
+    check_matrix(&format!("grouping `{name}`"), z, rows, columns.len())
 }

@@ -75,8 +75,8 @@ impl Pass<'_> {
         for group in &model.groups {
             let (factor, of_group);
             (factor, factors) = factors.split_at_mut(group.factor_len());
-            (of_group, effects) = effects.split_at_mut(group.effects() * LANES);
-            let of_coordinates = group.first * LANES..(group.first + group.dim()) * LANES;
+            (of_group, effects) = effects.split_at_mut(group.shape.effects() * LANES);
+            let of_coordinates = group.first * LANES..(group.first + group.shape.dim()) * LANES;
             let grad = &mut self.grad[of_coordinates.clone()];
             group.forward(&self.z[of_coordinates], factor, of_group, self.value, grad);
         }
@@ -98,7 +98,7 @@ impl Pass<'_> {
                 value: self.value,
                 work: self.work,
             };
-            add_block(self.model.family, &mut terms, &mut self.eta[..rows * LANES], index);
+            add_block(self.model.base.family, &mut terms, &mut self.eta[..rows * LANES], index);
             if self.want_grad {
                 self.slopes(rows, index);
             }
@@ -117,11 +117,11 @@ impl Pass<'_> {
             }
             let mut first = 0;
             for group in &model.groups {
-                let at = first + group.data.level_of_row[row] as usize * group.q;
-                for (k, z) in group.data.z[row * group.q..(row + 1) * group.q].iter().enumerate() {
+                let at = first + group.level_of_row[row] as usize * group.q;
+                for (k, z) in group.z[row * group.q..(row + 1) * group.q].iter().enumerate() {
                     add(&mut sum, *z, lane(self.effects, at + k));
                 }
-                first += group.effects();
+                first += group.shape.effects();
             }
             *eta = sum;
         }
@@ -139,11 +139,11 @@ impl Pass<'_> {
             }
             let mut first = 0;
             for group in &model.groups {
-                let at = first + group.data.level_of_row[row] as usize * group.q;
-                for (k, z) in group.data.z[row * group.q..(row + 1) * group.q].iter().enumerate() {
+                let at = first + group.level_of_row[row] as usize * group.q;
+                for (k, z) in group.z[row * group.q..(row + 1) * group.q].iter().enumerate() {
                     add(lane_mut(self.by_effects, at + k), *z, slope);
                 }
-                first += group.effects();
+                first += group.shape.effects();
             }
         }
     }
@@ -154,9 +154,9 @@ impl Pass<'_> {
         for group in &self.model.groups {
             let factor;
             (factor, factors) = factors.split_at_mut(group.factor_len());
-            let of_group = first * LANES..(first + group.effects()) * LANES;
-            first += group.effects();
-            let of_coordinates = group.first * LANES..(group.first + group.dim()) * LANES;
+            let of_group = first * LANES..(first + group.shape.effects()) * LANES;
+            first += group.shape.effects();
+            let of_coordinates = group.first * LANES..(group.first + group.shape.dim()) * LANES;
             let grad = &mut self.grad[of_coordinates.clone()];
             group.backward(
                 &self.z[of_coordinates],
@@ -172,8 +172,8 @@ impl Pass<'_> {
 impl EffectsModel {
     /// Values and gradients of all points.
     pub(super) fn evaluate(&self, rows: Rows<'_>, points: Points<'_>, mut out: EvalOut<'_>, scratch: &mut Scratch) {
-        let (d, effects) = (points.dim(), self.groups.iter().map(|group| group.effects()).sum::<usize>());
-        let (params, sums) = lanes_of(self.family);
+        let (d, effects) = (points.dim(), self.groups.iter().map(|group| group.shape.effects()).sum::<usize>());
+        let (params, sums) = lanes_of(self.base.family);
         let mut z = scratch.take_used(d * LANES);
         let mut grad = scratch.take_used(d * LANES);
         let mut of_effects = scratch.take_used(effects * LANES);

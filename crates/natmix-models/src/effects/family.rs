@@ -15,9 +15,11 @@
 use super::data::EffectsData;
 use super::prior_density::PriorDensity;
 use natmix::Error;
+use serde::{Deserialize, Serialize};
 
 /// Distribution of an outcome given its linear predictor. See the [module page](self).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// Real outcomes with normal noise.
     Linear,
@@ -74,6 +76,11 @@ impl Family {
     /// Number of cut points.
     pub(super) fn cuts(self) -> usize {
         if let Family::Ordinal { categories } = self { categories.saturating_sub(1) } else { 0 }
+    }
+
+    /// Number of parameters beside the predictor.
+    pub(super) fn parameters(self) -> usize {
+        self.auxiliary().len() + self.cuts()
     }
 
     /// Whether the logarithm of the density is concave in the predictor and every parameter beside it.

@@ -48,7 +48,7 @@ pub(super) struct GroupAt<'a> {
 
 impl GroupAt<'_> {
     fn is_correlated(&self) -> bool {
-        self.group.correlations() > 0
+        self.group.shape.correlations() > 0
     }
 
     /// Entry `(k, j)` of the factor, differentiated in each partial correlation of row `k` that `by` names.
@@ -81,33 +81,42 @@ impl GroupAt<'_> {
         (0..=k).map(|j| self.factor(k, j, by) * v[j]).sum()
     }
 
+    /// The standard deviation of column `k`.
+    fn sd(&self, k: usize) -> f64 {
+        self.z[self.group.shape.sd_of(k)].exp()
+    }
+
     fn coordinates(&self, level: usize) -> &[f64] {
         let q = self.group.q;
-        &self.z[q + self.group.correlations() + level * q..][..q]
+        &self.z[self.group.shape.scales() + level * q..][..q]
     }
 
     /// Adds the slope of the predictor of a row in the coordinates of the group.
     pub fn push_slopes(&self, row: usize, into: &mut Vec<(usize, f64)>) {
         let (group, q) = (self.group, self.group.q);
-        let level = group.data.level_of_row[row] as usize;
+        let level = group.level_of_row[row] as usize;
         let v = self.coordinates(level);
-        let x = &group.data.z[row * q..(row + 1) * q];
-        let first = group.first + q + group.correlations() + level * q;
-        if group.centred[level] {
+        let x = &group.z[row * q..(row + 1) * q];
+        let first = group.first + group.shape.scales() + level * q;
+        if group.shape.centred[level] {
             into.extend(x.iter().enumerate().map(|(k, x)| (first + k, *x)));
             return;
         }
         for (k, (x, effect)) in x.iter().zip(&self.effects[level * q..]).enumerate() {
-            into.push((group.first + k, x * effect));
+            match into.last_mut() {
+                // A standard deviation that columns share.
+                Some((_, slope)) if k > 0 && group.shape.sd_of(k) == 0 => *slope += x * effect,
+                _ => into.push((group.first + k, x * effect)),
+            }
         }
         if self.is_correlated() {
             for (k, x) in x.iter().enumerate() {
-                let (of_row, sd) = (group.first + q + k * k.saturating_sub(1) / 2, self.z[k].exp());
+                let (of_row, sd) = (group.first + q + k * k.saturating_sub(1) / 2, self.sd(k));
                 into.extend((0..k).map(|m| (of_row + m, x * sd * self.factor_times(k, v, &[m]))));
             }
         }
         for j in 0..q {
-            into.push((first + j, (j..q).map(|k| x[k] * self.z[k].exp() * self.factor(k, j, &[])).sum()));
+            into.push((first + j, (j..q).map(|k| x[k] * self.sd(k) * self.factor(k, j, &[])).sum()));
         }
     }
 
@@ -125,16 +134,16 @@ impl GroupAt<'_> {
                 hessian.add(of_correlations + at, of_correlations + at, -2.0 * group.beta(j) * c * c);
             }
         }
-        for level in 0..group.levels() {
-            let first = of_correlations + group.correlations() + level * q;
+        for level in 0..group.shape.levels.len() {
+            let first = group.first + group.shape.scales() + level * q;
             let v = self.coordinates(level);
-            if group.centred[level] {
+            if group.shape.centred[level] {
                 self.add_centred(first, v, hessian);
                 continue;
             }
             for k in 0..q {
-                let (slope, sd) = (self.slopes[level * q + k], self.z[k].exp());
-                let of_sd = group.first + k;
+                let (slope, sd) = (self.slopes[level * q + k], self.sd(k));
+                let of_sd = group.first + group.shape.sd_of(k);
                 hessian.add(first + k, first + k, -1.0);
                 hessian.add(of_sd, of_sd, slope * self.effects[level * q + k]);
                 for j in 0..=k {

@@ -7,24 +7,25 @@
 //! `lkj(shape)` the `r_ij` are independent: `(1 + r_ij)/2` has the beta distribution with both parameters
 //! `a_j = shape + (q - 2 - j)/2`, so that with the Jacobian `log p(y_ij) = a_j log(1 - r_ij^2) + constant`.
 
-use super::data::Grouping;
+use super::group_shape::{GroupShape, ln_sech};
 use super::lanes::{LANES, Lane, add, add_product, each, lane, lane_mut};
 use super::prior_density::PriorDensity;
 use super::units::Unit;
+use crate::grouping::{GroupCoefficients, Grouping};
 use crate::prior::LOG_TAU;
 use natmix::autodiff::special::ln_gamma;
 use std::f64::consts::LN_2;
 
-/// A grouping with its place among the coordinates: log standard deviations, partial correlations, effects level by level.
+/// A grouping with its rows and its place among the coordinates.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    pub data: Grouping,
-    /// Divisor of each column of `z`.
-    pub scale: Vec<f64>,
+    pub shape: GroupShape,
     /// Columns.
     pub q: usize,
-    /// Whether each level is centred.
-    pub centred: Vec<bool>,
+    /// Index of the level of each row.
+    pub level_of_row: Vec<u32>,
+    /// The columns whose coefficients vary, in the units of the fit, row by row.
+    pub z: Vec<f64>,
     /// First coordinate.
     pub first: usize,
     /// Priors of the standard deviations, in the units of the fit.
@@ -39,14 +40,19 @@ impl Group {
     /// A grouping whose coordinates begin at `first`, with the default priors.
     pub fn new(mut data: Grouping, first: usize, sd: f64, lkj: f64) -> Self {
         let q = data.columns.len();
-        let scale: Vec<f64> =
-            (0..q).map(|k| Unit::of_column(data.z.iter().skip(k).step_by(q).copied(), false).scale).collect();
+        let unit = |k: usize| match data.coefficients {
+            // The functions of a smooth have units already, and no sizes of their own.
+            GroupCoefficients::Shared => Unit::NONE,
+            _ => Unit::of_column(data.z.iter().skip(k).step_by(q).copied(), false),
+        };
+        let scale: Vec<f64> = (0..q).map(|k| unit(k).scale).collect();
         for row in data.z.chunks_exact_mut(q) {
             row.iter_mut().zip(&scale).for_each(|(z, scale)| *z /= scale);
         }
-        let centred = vec![false; data.levels.len()];
-        let sd_priors = vec![PriorDensity::HalfNormal { scale: sd }; q];
-        let mut group = Self { q, scale, centred, first, sd_priors, lkj, lkj_constant: 0.0, data };
+        let shape = GroupShape::new(&data, scale);
+        let sd_priors = vec![PriorDensity::HalfNormal { scale: sd }; shape.sds()];
+        let Grouping { level_of_row, z, .. } = data;
+        let mut group = Self { shape, q, level_of_row, z, first, sd_priors, lkj, lkj_constant: 0.0 };
         group.set_lkj(lkj);
         group
     }
@@ -64,27 +70,12 @@ impl Group {
         self.lkj_constant = (0..self.q).map(|j| (self.q - 1 - j) as f64 * constant(self.beta(j))).sum();
     }
 
-    /// Number of correlations.
-    pub fn correlations(&self) -> usize {
-        if self.data.correlated { self.q * (self.q - 1) / 2 } else { 0 }
-    }
-    pub fn levels(&self) -> usize {
-        self.data.levels.len()
-    }
-    /// Number of coordinates that are effects.
-    pub fn effects(&self) -> usize {
-        self.levels() * self.q
-    }
-    /// Number of coordinates.
-    pub fn dim(&self) -> usize {
-        self.q + self.correlations() + self.effects()
-    }
     /// Numbers that the scales take: standard deviations and a factor, their gradient, and the effects of one level.
     pub fn factor_len(&self) -> usize {
         (2 * (self.q * self.q + self.q) + self.q) * LANES
     }
     fn is_correlated(&self) -> bool {
-        self.correlations() > 0
+        self.shape.correlations() > 0
     }
 
     /// Parameter of the beta distribution of the partial correlations in column `j` of the factor.
@@ -104,6 +95,9 @@ impl Group {
                 value[c] += log;
                 grad[k * LANES + c] = slope;
             }
+        }
+        for k in self.sd_priors.len()..q {
+            *lane_mut(sd, k) = *lane(sd, 0);
         }
         if !self.is_correlated() {
             return;
@@ -138,10 +132,10 @@ impl Group {
         let (sd, rest) = factor.split_at_mut(q * LANES);
         let (l, rest) = rest.split_at_mut(q * q * LANES);
         let u = &mut rest[(q * q + q) * LANES..];
-        let v = &z[(q + self.correlations()) * LANES..];
+        let v = &z[self.shape.scales() * LANES..];
         let mut squares = [0.0; LANES];
         let mut log_dets = 0.0;
-        for (level, centred) in self.centred.iter().enumerate() {
+        for (level, centred) in self.shape.centred.iter().enumerate() {
             let (v, b) = (&v[level * q * LANES..], &mut effects[level * q * LANES..][..q * LANES]);
             if *centred {
                 b.copy_from_slice(&v[..q * LANES]);
@@ -168,12 +162,12 @@ impl Group {
         }
         add(value, -0.5, &squares);
         for value in value.iter_mut() {
-            *value -= 0.5 * LOG_TAU * (self.effects() as f64);
+            *value -= 0.5 * LOG_TAU * (self.shape.effects() as f64);
         }
         if log_dets > 0.0 {
             for i in 0..q {
                 for c in 0..LANES {
-                    value[c] -= log_dets * z[i * LANES + c];
+                    value[c] -= log_dets * z[self.shape.sd_of(i) * LANES + c];
                     if self.is_correlated() {
                         value[c] -= log_dets * l[(i * q + i) * LANES + c].ln();
                     }
@@ -205,16 +199,16 @@ impl Group {
     #[inline(always)]
     pub fn backward(&self, z: &[f64], factor: &mut [f64], effects: &[f64], by_effects: &[f64], grad: &mut [f64]) {
         let q = self.q;
-        let correlations = self.correlations();
+        let scales = self.shape.scales();
         let (sd, rest) = factor.split_at_mut(q * LANES);
         let (l, rest) = rest.split_at_mut(q * q * LANES);
         let (by_sd, rest) = rest.split_at_mut(q * LANES);
         let (by_l, u) = rest.split_at_mut(q * q * LANES);
         by_sd.fill(0.0);
         by_l.fill(0.0);
-        let (by_scales, by_v) = grad.split_at_mut((q + correlations) * LANES);
-        let v = &z[(q + correlations) * LANES..];
-        for (level, centred) in self.centred.iter().enumerate() {
+        let (by_scales, by_v) = grad.split_at_mut(scales * LANES);
+        let v = &z[scales * LANES..];
+        for (level, centred) in self.shape.centred.iter().enumerate() {
             let at = level * q * LANES;
             let (v, b, by_b) = (&v[at..], &effects[at..], &by_effects[at..]);
             let by_v = &mut by_v[at..at + q * LANES];
@@ -239,7 +233,7 @@ impl Group {
             }
         }
         for i in 0..q {
-            add(lane_mut(by_scales, i), 1.0, lane(by_sd, i));
+            add(lane_mut(by_scales, self.shape.sd_of(i)), 1.0, lane(by_sd, i));
         }
         if self.is_correlated() {
             factor_gradient(q, &z[q * LANES..], l, by_l, &mut by_scales[q * LANES..]);
@@ -301,41 +295,6 @@ impl Group {
     }
 }
 
-impl Group {
-    /// Writes the effects of all levels at one point, whose coordinates of the group are `z`.
-    pub fn effects_at(&self, z: &[f64], effects: &mut [f64]) {
-        let (scales, v) = z.split_at(self.q + self.correlations());
-        effects.copy_from_slice(&v[..self.effects()]);
-        self.scale_levels(scales, effects, false);
-    }
-
-    /// Turns standardised effects among the coordinates `z` of the group into those of the levels that are centred.
-    pub fn centre(&self, z: &mut [f64]) {
-        let (scales, v) = z.split_at_mut(self.q + self.correlations());
-        self.scale_levels(scales, v, true);
-    }
-
-    /// Replaces `u` by `S L u` for levels that are centred, or for those that are not.
-    fn scale_levels(&self, scales: &[f64], effects: &mut [f64], which: bool) {
-        let q = self.q;
-        let l = if self.is_correlated() { cholesky_factor(q, &scales[q..]) } else { Vec::new() };
-        let levels = effects.chunks_exact_mut(q).zip(&self.centred);
-        for (level, _) in levels.filter(|(_, centred)| **centred == which) {
-            for i in (0..q).rev() {
-                if !l.is_empty() {
-                    level[i] = (0..=i).map(|j| l[i * q + j] * level[j]).sum();
-                }
-                level[i] *= scales[i].exp();
-            }
-        }
-    }
-}
-
-/// `log(1 / cosh(y))`.
-pub(super) fn ln_sech(y: f64) -> f64 {
-    LN_2 - y.abs() - (-2.0 * y.abs()).exp().ln_1p()
-}
-
 /// Adds the gradient in the coordinates of the factor, from that in its entries.
 fn factor_gradient(q: usize, y: &[f64], l: &[f64], by_l: &[f64], grad: &mut [f64]) {
     for i in 1..q {
@@ -353,26 +312,4 @@ fn factor_gradient(q: usize, y: &[f64], l: &[f64], by_l: &[f64], grad: &mut [f64
             }
         }
     }
-}
-
-/// The Cholesky factor (row by row) that belongs to the coordinates `y`.
-fn cholesky_factor(q: usize, y: &[f64]) -> Vec<f64> {
-    let mut l = vec![0.0; q * q];
-    for i in 0..q {
-        let mut rest = 1.0;
-        for j in 0..i {
-            let y = y[i * (i - 1) / 2 + j];
-            l[i * q + j] = y.tanh() * rest;
-            rest *= ln_sech(y).exp();
-        }
-        l[i * q + i] = rest;
-    }
-    l
-}
-
-/// The correlation matrix (row by row) that belongs to the coordinates `y`.
-pub(super) fn correlation_matrix(q: usize, y: &[f64]) -> Vec<f64> {
-    let l = cholesky_factor(q, y);
-    let entry = |i: usize, j: usize| (0..=i.min(j)).map(|k| l[i * q + k] * l[j * q + k]).sum();
-    (0..q * q).map(|at| entry(at / q, at % q)).collect()
 }

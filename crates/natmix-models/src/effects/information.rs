@@ -25,6 +25,7 @@
 use super::lanes::LANES;
 use super::model::EffectsModel;
 use super::second_derivatives::{at_row, logistic};
+use crate::grouping::GroupCoefficients;
 use crate::scores::spaced;
 use natmix::Scratch;
 use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
@@ -48,13 +49,15 @@ impl EffectsModel {
         self.groups = groups;
         self.dim = dim;
         let slopes = self.slopes_and_information(without?);
-        for group in &mut self.groups {
-            let (q, levels) = (group.q, group.levels());
+        // The one level of a smooth is never centred: the funnel would have no other levels to hold it open.
+        let groups = self.groups.iter_mut().filter(|group| group.shape.coefficients != GroupCoefficients::Shared);
+        for group in groups {
+            let (q, levels) = (group.q, group.shape.levels.len());
             let each = q * q + q;
             let mut sums = vec![0.0; levels * each];
-            for (row, level) in group.data.level_of_row.iter().enumerate() {
+            for (row, level) in group.level_of_row.iter().enumerate() {
                 let (slope, information) = slopes[row];
-                let x = &group.data.z[row * q..(row + 1) * q];
+                let x = &group.z[row * q..(row + 1) * q];
                 let sums = &mut sums[*level as usize * each..][..each];
                 for i in 0..q {
                     sums[i] += slope * x[i];
@@ -63,7 +66,7 @@ impl EffectsModel {
             }
             let estimates: Vec<Option<Vec<(f64, f64)>>> =
                 sums.chunks_exact(each).map(|sums| estimates(&sums[..q], &sums[q..])).collect();
-            group.centred = centred(&estimates, q);
+            group.shape.centred = centred(&estimates, q);
         }
         Ok(())
     }
@@ -125,19 +128,19 @@ impl EffectsModel {
         let p = self.priors.len();
         z.resize(self.dim, 0.0);
         let own = z[p..p + self.auxiliary.dim()].to_vec();
-        let mut params = vec![0.0; super::likelihood::lanes_of(self.family).0 * LANES];
+        let mut params = vec![0.0; super::likelihood::lanes_of(self.base.family).0 * LANES];
         let lanes: Vec<f64> = own.iter().flat_map(|x| [*x; LANES]).collect();
         self.auxiliary.prepare(&lanes, &mut params);
         let eta = self.predictors_at(&z);
         let each = eta.into_iter().enumerate().map(|(row, eta)| {
             let (y, weight) = (self.outcomes.y[row], self.outcomes.weight(row));
-            if self.family.cuts() > 0 {
+            if self.base.family.cuts() > 0 {
                 let cut = |k: usize| params[k * LANES];
                 let (above, _, first) = logistic(eta - cut(y as usize + 1));
                 let (below, _, second) = logistic(cut(y as usize) - eta);
                 return (weight * (below - above), weight * (first + second));
             }
-            let second = at_row(self.family, y, self.outcomes.other.get(row).copied().unwrap_or(0.0), eta, &own);
+            let second = at_row(self.base.family, y, self.outcomes.other.get(row).copied().unwrap_or(0.0), eta, &own);
             (weight * second.slope, weight * (-second.eta).max(0.0))
         });
         each.collect()

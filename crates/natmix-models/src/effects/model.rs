@@ -1,13 +1,10 @@
-//! The target: coordinates, parameters in the units of the data, and their names.
-//!
-//! Coordinates are, in this order: the coefficients in the units of the fit; logarithms of the family's positive parameters, or the
-//! first cut point and the logarithms of the gaps; and for every grouping the logarithms of its standard deviations, partial
-//! correlations (see the module `groups`), and the effects level by level. There is one parameter for each.
+//! The target: data in the units of the fit, and priors. What its coordinates stand for: see `layout`.
 
 use super::auxiliary::Auxiliary;
 use super::data::EffectsData;
 use super::family::Family;
-use super::groups::{Group, correlation_matrix};
+use super::groups::Group;
+use super::layout::{BaseLayout, EffectsLayout};
 use super::likelihood::Outcomes;
 use super::prior_density::{PriorDensity, Support};
 use super::statements::PriorStatement;
@@ -25,16 +22,10 @@ const LKJ_SHAPE: f64 = 2.0;
 /// A regression with its data. See the [module page](super).
 #[derive(Clone, Debug)]
 pub struct EffectsModel {
-    pub(super) family: Family,
+    pub(super) base: BaseLayout,
     pub(super) rows: usize,
-    /// Names of the coefficients.
-    names: Vec<String>,
-    /// Which column is the intercept.
-    intercept: Option<usize>,
     /// Columns in the units of the fit, row by row.
     pub(super) x: Vec<f64>,
-    columns: Vec<Unit>,
-    outcome: Unit,
     pub(super) outcomes: Outcomes,
     pub(super) offset: Option<Vec<f64>>,
     /// Priors of the coefficients in the units of the fit.
@@ -76,7 +67,7 @@ impl EffectsModel {
         let mut first = p + auxiliary.dim();
         for grouping in data.groupings {
             let group = Group::new(grouping, first, PRIOR_SD, LKJ_SHAPE);
-            first += group.dim();
+            first += group.shape.dim();
             groups.push(group);
         }
         let priors_of = |j: usize| PriorDensity::Normal {
@@ -85,14 +76,10 @@ impl EffectsModel {
         };
         let offset = data.offset.map(|offset| offset.iter().map(|x| x / outcome.scale).collect());
         let mut model = Self {
-            family,
-            rows,
             priors: (0..p).map(priors_of).collect(),
-            names: data.names,
-            intercept,
+            base: BaseLayout { family, names: data.names, intercept, columns, outcome },
+            rows,
             x: data.x,
-            columns,
-            outcome,
             outcomes,
             offset,
             auxiliary,
@@ -111,62 +98,48 @@ impl EffectsModel {
 
     /// The family.
     pub fn family(&self) -> Family {
-        self.family
+        self.base.family
     }
 
-    /// Centre and scale of the outcome; of its logarithm for the gamma and the survival family.
-    pub(super) fn outcome_unit(&self) -> Unit {
-        self.outcome
-    }
-
-    /// Factor from a coefficient in the units of the fit to the units of the data.
-    fn unit_of(&self, j: usize) -> f64 {
-        self.outcome.scale / self.columns[j].scale
-    }
-
-    /// What is added to the intercept's coordinate.
-    fn shift_of(&self, j: usize) -> f64 {
-        if self.intercept == Some(j) { self.outcome.centre } else { 0.0 }
-    }
-
-    /// Units of a positive parameter of the family.
-    fn unit_of_auxiliary(&self, name: &str) -> f64 {
-        if name == "sigma" { self.outcome.scale } else { 1.0 }
+    /// What its coordinates stand for.
+    pub fn layout(&self) -> EffectsLayout {
+        let groups = self.groups.iter().map(|group| group.shape.clone()).collect();
+        EffectsLayout { base: self.base.clone(), groups }
     }
 
     fn set_prior(&mut self, PriorStatement { parameter, prior }: &PriorStatement) -> Result<(), Error> {
-        if let Some(j) = self.names.iter().position(|name| name == parameter) {
+        if let Some(j) = self.base.names.iter().position(|name| name == parameter) {
             prior.check_for(parameter, Support::Real)?;
-            let unit = self.unit_of(j);
-            self.priors[j] = prior.rescaled_for(parameter, 1.0 / unit, -self.shift_of(j) / unit)?;
+            let unit = self.base.unit_of(j);
+            self.priors[j] = prior.rescaled_for(parameter, 1.0 / unit, -self.base.shift_of(j) / unit)?;
             return Ok(());
         }
-        if let Some(k) = self.family.auxiliary().iter().position(|(name, _)| name == parameter) {
+        if let Some(k) = self.base.family.auxiliary().iter().position(|(name, _)| name == parameter) {
             prior.check_for(parameter, Support::Positive)?;
-            let factor = 1.0 / self.unit_of_auxiliary(parameter);
+            let factor = 1.0 / self.base.unit_of_auxiliary(parameter);
             self.auxiliary.priors[k] = prior.rescaled_for(parameter, factor, 0.0)?;
             return Ok(());
         }
-        if parameter == "cut" && self.family.cuts() > 0 {
+        if parameter == "cut" && self.base.family.cuts() > 0 {
             prior.check_for(parameter, Support::Real)?;
             self.auxiliary.cut_prior = *prior;
             return Ok(());
         }
-        let unit = self.outcome.scale;
+        let unit = self.base.outcome.scale;
         let mut found = false;
         for group in &mut self.groups {
-            let name = group.data.name.clone();
-            if *parameter == format!("cor({name})") && group.correlations() > 0 {
+            let name = group.shape.name.clone();
+            if *parameter == format!("cor({name})") && group.shape.correlations() > 0 {
                 prior.check_for(parameter, Support::Correlations)?;
                 if let PriorDensity::Lkj { shape } = prior {
                     group.set_lkj(*shape);
                     found = true;
                 }
             }
-            for k in 0..group.q {
-                if *parameter == format!("sd({name})") || *parameter == group.sd_name(k) {
+            for k in 0..group.sd_priors.len() {
+                if *parameter == format!("sd({name})") || *parameter == group.shape.sd_name(k) {
                     prior.check_for(parameter, Support::Positive)?;
-                    group.sd_priors[k] = prior.rescaled_for(parameter, group.scale[k] / unit, 0.0)?;
+                    group.sd_priors[k] = prior.rescaled_for(parameter, group.shape.scale[k] / unit, 0.0)?;
                     found = true;
                 }
             }
@@ -183,21 +156,21 @@ impl EffectsModel {
     pub fn priors(&self) -> Vec<PriorStatement> {
         let mut statements = Vec::new();
         let mut push = |parameter: String, prior| statements.push(PriorStatement { parameter, prior });
-        for (j, (name, prior)) in self.names.iter().zip(&self.priors).enumerate() {
-            push(name.clone(), prior.rescaled(self.unit_of(j), self.shift_of(j)));
+        for (j, (name, prior)) in self.base.names.iter().zip(&self.priors).enumerate() {
+            push(name.clone(), prior.rescaled(self.base.unit_of(j), self.base.shift_of(j)));
         }
-        for ((name, _), prior) in self.family.auxiliary().iter().zip(&self.auxiliary.priors) {
-            push((*name).into(), prior.rescaled(self.unit_of_auxiliary(name), 0.0));
+        for ((name, _), prior) in self.base.family.auxiliary().iter().zip(&self.auxiliary.priors) {
+            push((*name).into(), prior.rescaled(self.base.unit_of_auxiliary(name), 0.0));
         }
-        if self.family.cuts() > 0 {
+        if self.base.family.cuts() > 0 {
             push("cut".into(), self.auxiliary.cut_prior);
         }
         for group in &self.groups {
             for (k, prior) in group.sd_priors.iter().enumerate() {
-                push(group.sd_name(k), prior.rescaled(self.outcome.scale / group.scale[k], 0.0));
+                push(group.shape.sd_name(k), prior.rescaled(self.base.outcome.scale / group.shape.scale[k], 0.0));
             }
-            if group.correlations() > 0 {
-                push(format!("cor({})", group.data.name), PriorDensity::Lkj { shape: group.lkj() });
+            if group.shape.correlations() > 0 {
+                push(format!("cor({})", group.shape.name), PriorDensity::Lkj { shape: group.lkj() });
             }
         }
         statements
@@ -238,7 +211,7 @@ impl Target for EffectsModel {
 
     fn is_log_concave(&self) -> bool {
         let priors = self.priors.iter().all(|prior| prior.is_log_concave());
-        self.groups.is_empty() && self.family.is_log_concave() && priors
+        self.groups.is_empty() && self.base.family.is_log_concave() && priors
     }
 
     fn gradient_is_tested(&self) -> bool {
@@ -254,77 +227,15 @@ impl Target for EffectsModel {
     }
 
     fn parameter_names(&self) -> Vec<String> {
-        let mut names = self.names.clone();
-        names.extend(self.auxiliary.names());
-        self.groups.iter().for_each(|group| group.push_names(&mut names));
-        names
+        self.base.parameter_names(self.groups.iter().map(|group| &group.shape))
     }
 
     fn to_parameters(&self, z: &[f64], parameters: &mut [f64]) {
-        let p = self.names.len();
-        // What centring the columns has taken from the predictor.
-        let mut taken = 0.0;
-        for j in 0..p {
-            parameters[j] = self.shift_of(j) + self.unit_of(j) * z[j];
-            taken += parameters[j] * self.columns[j].centre;
-        }
-        if let Some(ones) = self.intercept {
-            parameters[ones] -= taken;
-        }
-        for (k, (name, _)) in self.family.auxiliary().iter().enumerate() {
-            parameters[p + k] = self.unit_of_auxiliary(name) * z[p + k].exp();
-        }
-        let mut cut = 0.0;
-        for k in 0..self.family.cuts() {
-            cut = if k == 0 { z[p] } else { cut + z[p + k].exp() };
-            parameters[p + k] = cut + taken;
-        }
-        for group in &self.groups {
-            group.to_parameters(&z[group.first..], self.outcome.scale, &mut parameters[group.first..]);
-        }
+        self.base.to_parameters(self.groups.iter().map(|group| &group.shape), z, parameters);
     }
 
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         self.evaluate(rows, z, out, scratch);
         Ok(())
-    }
-}
-
-impl Group {
-    /// Name of the standard deviation of column `k`.
-    pub(super) fn sd_name(&self, k: usize) -> String {
-        format!("sd({}, {})", self.data.name, self.data.columns[k])
-    }
-
-    fn push_names(&self, names: &mut Vec<String>) {
-        let (name, columns) = (&self.data.name, &self.data.columns);
-        names.extend((0..self.q).map(|k| self.sd_name(k)));
-        if self.correlations() > 0 {
-            for i in 1..self.q {
-                names.extend((0..i).map(|j| format!("cor({name}, {}, {})", columns[j], columns[i])));
-            }
-        }
-        for level in &self.data.levels {
-            names.extend(columns.iter().map(|column| format!("{name}[{level}, {column}]")));
-        }
-    }
-
-    /// From the coordinates of the group to its parameters, in the units of the data, where outcomes have this `unit`.
-    fn to_parameters(&self, z: &[f64], unit: f64, parameters: &mut [f64]) {
-        let q = self.q;
-        for k in 0..q {
-            parameters[k] = unit / self.scale[k] * z[k].exp();
-        }
-        let (first, correlated) = (q + self.correlations(), self.correlations() > 0);
-        let matrix = correlation_matrix(if correlated { q } else { 0 }, &z[q..first]);
-        for i in 1..q {
-            for j in (0..i).filter(|_| correlated) {
-                parameters[q + i * (i - 1) / 2 + j] = matrix[i * q + j];
-            }
-        }
-        self.effects_at(z, &mut parameters[first..first + self.effects()]);
-        for (at, effect) in parameters[first..first + self.effects()].iter_mut().enumerate() {
-            *effect *= unit / self.scale[at % q];
-        }
     }
 }

@@ -27,13 +27,13 @@ impl EffectsModel {
             let mut z: Vec<f64> = self.priors.iter().map(|prior| prior.draw(rng)).collect();
             let log = |x: f64| x.ln().clamp(-MOST_LOG, MOST_LOG);
             z.extend(self.auxiliary.priors.iter().map(|prior| log(prior.draw(rng))));
-            let mut cuts: Vec<f64> = (0..self.family.cuts()).map(|_| self.auxiliary.cut_prior.draw(rng)).collect();
+            let mut cuts: Vec<f64> = (0..self.base.family.cuts()).map(|_| self.auxiliary.cut_prior.draw(rng)).collect();
             cuts.sort_by(f64::total_cmp);
             z.extend(cuts.first());
             z.extend(cuts.windows(2).map(|pair| log(pair[1] - pair[0])));
             for group in &self.groups {
                 z.extend(group.sd_priors.iter().map(|prior| log(prior.draw(rng))));
-                if group.correlations() > 0 {
+                if group.shape.correlations() > 0 {
                     for i in 1..group.q {
                         // Half the log odds of a beta variable is the hyperbolic arc tangent of what it maps to.
                         z.extend((0..i).map(|j| {
@@ -42,9 +42,9 @@ impl EffectsModel {
                         }));
                     }
                 }
-                let first = z.len() - group.q - group.correlations();
-                z.extend((0..group.effects()).map(|_| -> f64 { StandardNormal.sample(rng) }));
-                group.centre(&mut z[first..]);
+                let first = z.len() - group.shape.scales();
+                z.extend((0..group.shape.effects()).map(|_| -> f64 { StandardNormal.sample(rng) }));
+                group.shape.centre(&mut z[first..]);
             }
             z
         });
@@ -60,8 +60,8 @@ impl EffectsModel {
                 let mut eta = self.offset.as_ref().map_or(0.0, |offset| offset[row]);
                 eta += self.x[row * p..(row + 1) * p].iter().zip(z).map(|(x, z)| x * z).sum::<f64>();
                 for (group, effects) in self.groups.iter().zip(&effects) {
-                    let level = group.data.level_of_row[row] as usize;
-                    let (own, columns) = (&effects[level * group.q..], &group.data.z[row * group.q..]);
+                    let level = group.level_of_row[row] as usize;
+                    let (own, columns) = (&effects[level * group.q..], &group.z[row * group.q..]);
                     eta += columns.iter().zip(own).take(group.q).map(|(x, effect)| x * effect).sum::<f64>();
                 }
                 eta
@@ -74,9 +74,9 @@ impl EffectsModel {
     pub fn outcomes_at(&self, z: &[f64], seed: u64) -> Vec<f64> {
         let rng = &mut stream(seed, u64::MAX);
         let own = &z[self.priors.len()..];
-        let unit = self.outcome_unit();
+        let unit = self.base.outcome;
         let eta = self.predictors_at(z);
-        let draws = eta.into_iter().enumerate().map(|(row, eta)| match self.family {
+        let draws = eta.into_iter().enumerate().map(|(row, eta)| match self.base.family {
             Family::Linear => {
                 let noise: f64 = StandardNormal.sample(rng);
                 unit.centre + unit.scale * (eta + own[0].exp() * noise)
@@ -124,8 +124,8 @@ impl EffectsModel {
 }
 
 fn effects_of(group: &Group, z: &[f64]) -> Vec<f64> {
-    let mut effects = vec![0.0; group.effects()];
-    group.effects_at(&z[group.first..group.first + group.dim()], &mut effects);
+    let mut effects = vec![0.0; group.shape.effects()];
+    group.shape.effects_at(&z[group.first..group.first + group.shape.dim()], &mut effects);
     effects
 }
 
@@ -193,7 +193,7 @@ mod tests {
             let mut model = EffectsModel::new(family, data, &[]).unwrap();
             model.outcomes.weights = Vec::new();
             let z: Vec<f64> = (0..model.dim()).map(|j| 0.3 * super::super::tests::wave(j)).collect();
-            let unit = model.outcome_unit();
+            let unit = model.base.outcome;
             let draws = (0..2000).map(|seed| {
                 let mut drawn = model.clone();
                 for (row, y) in model.outcomes_at(&z, seed).into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Derivatives, constants and extremes of every family, with and without groups.
 
-use super::{EffectsData, EffectsModel, Family, Grouping, PriorStatement};
+use super::{EffectsData, EffectsModel, Family, GroupCoefficients, Grouping, PriorStatement};
 use natmix::Scratch;
 use natmix::target::{EvalOut, Points, Rows, Target, log_p_at};
 use natmix::testing::{CheckOptions, check_target};
@@ -53,7 +53,7 @@ fn grouping(name: &str, rows: usize, levels: usize, columns: usize, correlated: 
         level_of_row: (0..rows).map(|row| ((row * row + row / 3) % levels) as u32).collect(),
         columns: (0..columns).map(|k| format!("c{k}")).collect(),
         z: (0..rows * columns).map(|at| if at % columns == 0 { 1.0 } else { 2.0 * wave(seed + at) }).collect(),
-        correlated,
+        coefficients: if correlated { GroupCoefficients::Correlated } else { GroupCoefficients::Independent },
     }
 }
 
@@ -76,11 +76,20 @@ fn derivatives_and_minibatches_are_right() {
         for centred in [false, true] {
             // More than a block of rows.
             let mut model = EffectsModel::new(family, crossed(family, 70), &[]).unwrap();
-            model.groups.iter_mut().for_each(|group| group.centred.iter_mut().step_by(2).for_each(|c| *c = centred));
+            model
+                .groups
+                .iter_mut()
+                .for_each(|group| group.shape.centred.iter_mut().step_by(2).for_each(|c| *c = centred));
             let options = CheckOptions { spread: 0.5, points: 3, ..CheckOptions::default() };
             let report = check_target(&model, &options).unwrap();
             assert!(report.passed() && report.not_finite == 0, "{family:?}, centred {centred}: {report}");
         }
+        let mut smooth = crossed(family, 40);
+        smooth.groupings[1] = Grouping { coefficients: GroupCoefficients::Shared, ..grouping("s(x)", 40, 1, 3, false) };
+        let model = EffectsModel::new(family, smooth, &[]).unwrap();
+        assert!(model.parameter_names().ends_with(&["sd(s(x))", "c0", "c1", "c2"].map(String::from)));
+        let report = check_target(&model, &CheckOptions { spread: 0.5, ..CheckOptions::default() }).unwrap();
+        assert!(report.passed() && report.not_finite == 0, "{family:?}, smooth: {report}");
         let mut plain = crossed(family, 40);
         (plain.groupings, plain.offset, plain.weights) = (vec![], None, None);
         let report = check_target(&EffectsModel::new(family, plain, &[]).unwrap(), &CheckOptions::default()).unwrap();
@@ -394,7 +403,7 @@ fn correlations_have_the_lkj_density() {
         .map(|i| {
             let z: Vec<f64> = (0..model(1.0).dim()).map(|j| wave(100 * i + j)).collect();
             let first = model(1.0).groups[0].first + 3;
-            let r = super::groups::correlation_matrix(3, &z[first..first + 3]);
+            let r = super::group_shape::correlation_matrix(3, &z[first..first + 3]);
             let det = 1.0 + 2.0 * r[1] * r[2] * r[5] - r[1] * r[1] - r[2] * r[2] - r[5] * r[5];
             log_p_at(&model(3.0), &z).unwrap() - log_p_at(&model(1.0), &z).unwrap() - 2.0 * det.ln()
         })

@@ -2,12 +2,14 @@
 
 use super::data::EffectsData;
 use super::family::Family;
+use serde::{Deserialize, Serialize};
 
 /// The normal distribution's interquartile range in standard deviations.
 const QUARTILES: f64 = 1.348_979_500_392_163_4;
 
 /// Centre and scale of a column or of the outcome: the fit works with `(x - centre) / scale`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Unit {
     pub centre: f64,
     pub scale: f64,

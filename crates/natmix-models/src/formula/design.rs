@@ -7,6 +7,7 @@ use super::encoding::{FormulaColumn, FormulaEncoding, GroupingKind};
 use super::error::{FormulaError, FormulaProblem};
 use super::plan::plan;
 use crate::error::{DataError, Names, shown};
+use crate::grouping::{GroupCoefficients, Grouping};
 use crate::table::moments::{ColumnMoments, Summary};
 use crate::table::{Origin, Table};
 use std::collections::BTreeMap;
@@ -44,8 +45,8 @@ pub struct FormulaDesign {
     pub outcome: Vec<f64>,
     /// Trials of each row, for `y | trials(n)`.
     pub trials: Option<Vec<f64>>,
-    /// 1 where the event was seen and 0 where the row is censored, for `time | event(e)`.
-    pub event: Option<Vec<f64>>,
+    /// Whether the event was seen in each row, for `time | event(e)`; otherwise it is censored.
+    pub event: Option<Vec<bool>>,
     /// How often each row counts.
     pub weights: Option<Vec<f64>>,
     /// Means and standard deviations of the columns, and what new rows need; to be stored with the posterior.
@@ -54,37 +55,6 @@ pub struct FormulaDesign {
     pub dropped: Vec<DroppedColumn>,
     /// Warnings about the formula and the columns.
     pub warnings: Vec<String>,
-}
-
-/// Coefficients that vary: in row i, `sum_j z[i * q + j] u[index[i] * q + j]` is added to the linear predictor, with q columns and
-/// coefficients u, one set for each group.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Grouping {
-    /// What the formula calls it: `g`, `a:b` or `s(x)`.
-    pub name: String,
-    /// Names of the groups.
-    pub levels: Vec<String>,
-    /// Index of the group of each row.
-    pub index: Vec<u32>,
-    /// Names of the columns; the intercept is `(intercept)`.
-    pub columns: Vec<String>,
-    /// The columns as they are in the table, by row: row i is `z[i * columns.len()..(i + 1) * columns.len()]`.
-    pub z: Vec<f64>,
-    /// How the coefficients of one group are distributed.
-    pub coefficients: GroupCoefficients,
-}
-
-/// How the coefficients of one group are distributed: normal with mean 0, independent of those of other groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GroupCoefficients {
-    /// A standard deviation for each column, and correlations: `(1 + x | g)`.
-    Correlated,
-    /// A standard deviation for each column, no correlations: `(1 + x || g)`.
-    Independent,
-    /// One standard deviation for all columns: `s(x)`.
-    Shared,
 }
 
 /// A column that was left out.
@@ -127,7 +97,7 @@ impl FormulaDesign {
             .map(|(about, rows)| Grouping {
                 name: about.name.clone(),
                 levels: about.level_names(),
-                index: rows.index.into_iter().flatten().collect(),
+                level_of_row: rows.index.into_iter().flatten().collect(),
                 columns: about.columns.iter().map(|column| column.name.clone()).collect(),
                 z: rows.z,
                 coefficients: match about.kind {

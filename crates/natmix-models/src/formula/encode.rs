@@ -29,8 +29,8 @@ pub struct FormulaRows {
     pub outcome: Option<Vec<f64>>,
     /// Trials of each row, if the formula and the table have them.
     pub trials: Option<Vec<f64>>,
-    /// 1 where the event was seen, if the formula and the table have it.
-    pub event: Option<Vec<f64>>,
+    /// Whether the event was seen in each row, if the formula and the table have it.
+    pub event: Option<Vec<bool>>,
     /// How often each row counts, if the formula has weights and the table has their column.
     pub weights: Option<Vec<f64>>,
     /// Columns that the formula does not use.
@@ -150,7 +150,7 @@ impl FormulaEncoding {
             offset,
             outcome,
             trials,
-            event,
+            event: event.map(|event| event.iter().map(|seen| *seen == 1.0).collect()),
             weights: self.weights_of(table)?,
             ignored: table.names.iter().filter(|name| !wanted.contains_key(name.as_str())).cloned().collect(),
         })

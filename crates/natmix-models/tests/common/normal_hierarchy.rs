@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test file uses its own share of these.
 
 use crate::right::{Marginal, PROBABILITIES};
-use natmix_models::effects::{EffectsData, EffectsModel, Family, Grouping, PriorDensity};
+use natmix_models::effects::{EffectsData, EffectsModel, Family, GroupCoefficients, Grouping, PriorDensity};
 use natmix_models::predict::quantile;
 
 const LOG_TAU: f64 = 1.837_877_066_409_345_5;
@@ -54,7 +54,7 @@ pub fn simulate(sizes: &[usize], tau: f64, sigma: f64, seed: u64) -> EffectsData
         columns: vec!["(intercept)".into()],
         z: vec![1.0; level_of_row.len()],
         level_of_row,
-        correlated: true,
+        coefficients: GroupCoefficients::Correlated,
     }];
     data
 }

@@ -3,7 +3,7 @@
 
 use crate::normal_hierarchy::{Stream, gaussian_mixture};
 use crate::right::{Marginal, PROBABILITIES};
-use natmix_models::effects::{EffectsData, EffectsModel, Grouping, PriorDensity};
+use natmix_models::effects::{EffectsData, EffectsModel, GroupCoefficients, Grouping, PriorDensity};
 
 const STEPS: usize = 300_000;
 /// Draws of the scales that are kept, evenly spaced.
@@ -29,7 +29,7 @@ pub fn simulate(groups: usize, most: usize, seed: u64) -> EffectsData {
         columns: data.names.clone(),
         z: data.x.clone(),
         level_of_row,
-        correlated: true,
+        coefficients: GroupCoefficients::Correlated,
     }];
     data
 }
