@@ -41,6 +41,16 @@ class Target:
         noise_sd: float | None,
     ) -> Target: ...
     @staticmethod
+    def formula(
+        kind: str,
+        values: ArrayLike,
+        names: Sequence[str],
+        levels: Mapping[int, Sequence[str]],
+        given: Mapping[str, Any],
+    ) -> Target: ...
+    @staticmethod
+    def columns_of_formula(formula: str) -> tuple[list[str], bool]: ...
+    @staticmethod
     def network(
         values: ArrayLike,
         names: Sequence[str],

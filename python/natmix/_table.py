@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -46,18 +47,21 @@ class Table:
         missing: str = "error",
         reference: Mapping[str, str] | None = None,
     ) -> Table:
-        """A table from a data frame, an array ``(n, k)`` or a column ``(n,)``. ``categorical`` has the levels of columns that
+        """A table from a data frame, a dictionary of columns, an array ``(n, k)`` or a column ``(n,)``. ``categorical`` has the levels of columns that
         are known to hold levels; in a data frame, columns that are not numbers hold levels too. With ``missing="drop"`` columns
         are kept as they are until :meth:`complete`.
         """
         table = cls(missing, reference)
         known = dict(categorical or {})
-        if hasattr(X, "columns") and hasattr(X, "__getitem__"):
-            there = [str(c) for c in X.columns]
+        if isinstance(X, Mapping) or (hasattr(X, "columns") and hasattr(X, "__getitem__")):
+            columns = list(X) if isinstance(X, Mapping) else list(X.columns)
+            there = [str(column) for column in columns]
             for name in there if names is None else names:
                 if name not in there:
-                    raise ValueError(f"there is no column {name!r} (there are {', '.join(there)})")
-                table.add(name, X[list(X.columns)[there.index(name)]], known.get(name))
+                    near = difflib.get_close_matches(name, there, n=3)
+                    known_names = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(there)}"
+                    raise ValueError(f"there is no column {name!r} ({known_names})")
+                table.add(name, X[columns[there.index(name)]], known.get(name))
             return table
         rows = np.asarray(X)
         if rows.ndim == 1:

@@ -26,7 +26,7 @@ from ._posterior import NatmixWarning
 from ._table import Table
 from ._target import Target
 
-__all__ = ["Density", "Linear", "Logistic", "Mlp", "Poisson", "Softmax"]
+__all__ = ["Density", "Formula", "Linear", "Logistic", "Mlp", "Poisson", "Softmax"]
 
 
 def _table(
@@ -178,6 +178,70 @@ def Softmax(X: Any, y: Any, **options: Unpack[_Options]) -> Target:
     The other parameters are those of :func:`Logistic`.
     """
     return _regression("softmax", X, y, {}, **options)
+
+
+def Formula(
+    formula: str,
+    data: Any,
+    *,
+    family: str = "linear",
+    prior: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    levels: Sequence[str] | None = None,
+    missing: Literal["error", "drop"] = "error",
+    reference: Mapping[str, str] | None = None,
+) -> Target:
+    """A regression by a formula in the notation of R, with varying effects: ``"y ~ x1 * x2 + (1 + x1 | group)"``.
+
+    Parameters
+    ----------
+    formula : str
+        What explains what. Successes among trials are ``y | trials(n) ~ ...``, censored times ``t | event(seen) ~ ...``.
+    data : data frame, or dict of columns
+        Only the columns that the formula names are used.
+    family : str
+        ``"linear"``, ``"logistic"``, ``"poisson"``, ``"negative-binomial"``, ``"robust"``, ``"binomial"``, ``"ordinal"``,
+        ``"gamma"``, ``"survival"``; or ``"softmax"``, which has no varying effects.
+    prior : str or sequence of str, optional
+        Priors that differ from the defaults, in the units of the data: ``"age ~ normal(0, 1)"``,
+        ``"sd(clinic) ~ half_normal(1)"``. ``target.priors`` lists all.
+    weights : str, optional
+        Column that says how often each row counts.
+    levels : sequence of str, optional
+        Categories of an ordinal outcome that is text, from the lowest to the highest.
+    missing, reference
+        As for :func:`Logistic`.
+
+    Examples
+    --------
+    >>> import numpy as np, natmix
+    >>> school = np.repeat(["a", "b", "c", "d", "e", "f"], 20)
+    >>> hours = np.tile(np.linspace(0, 5, 20), 6)
+    >>> score = 50 + 3 * hours + np.repeat([-4.0, 1.0, 3.0, -2.0, 0.0, 2.0], 20) + np.cos(7 * np.arange(120))
+    >>> target = natmix.models.Formula("score ~ hours + (1 | school)", {"score": score, "hours": hours, "school": school})
+    >>> target.parameter_names[:4]
+    ['(intercept)', 'hours', 'sigma', 'sd(school, (intercept))']
+    >>> post = natmix.fit(target)
+    >>> float(post.predict({"hours": [2.0], "school": ["a new one"]})["sd"][0]) > 2
+    True
+    """
+    columns, complete = _natmix.Target.columns_of_formula(formula)
+    wanted = columns if weights is None else [*columns, weights]
+    table = Table.of(data, list(dict.fromkeys(wanted)) if complete else None, missing=missing, reference=reference)
+    if missing == "drop":
+        table, note = table.complete()
+        if note is not None:
+            warnings.warn(note, NatmixWarning, stacklevel=2)
+    table.check_reference()
+    given: dict[str, Any] = {"formula": formula}
+    if prior is not None:
+        given["prior"] = [prior] if isinstance(prior, str) else list(prior)
+    if weights is not None:
+        given["weights"] = weights
+    if levels is not None:
+        given["levels"] = [str(level) for level in levels]
+    native = _natmix.Target.formula(family, table.values(), table.names, table.levels, given)
+    return _of(native, family)
 
 
 def Mlp(

@@ -164,7 +164,7 @@ impl PyRecord {
     fn kind(&self) -> &'static str {
         match &self.kept.posterior.model {
             SavedModel::Density(_) => "density",
-            SavedModel::Regression(_) => "regression",
+            SavedModel::Regression(_) | SavedModel::Effects(_) => "regression",
             SavedModel::Network(_) => "network",
             SavedModel::Stan(_) => "stan",
             SavedModel::External(_) => "external",
@@ -210,6 +210,9 @@ impl PyRecord {
     /// if the model was not fitted to a table.
     #[getter]
     fn columns(&self) -> Option<NeededColumns> {
+        if let SavedModel::Effects(memory) = &self.kept.posterior.model {
+            return Some((memory.encoding.needed(), None, None));
+        }
         let encoding = self.encoding()?;
         if let Some(formula) = &encoding.formula {
             return Some((formula.encoding.needed(), None, None));
@@ -335,18 +338,20 @@ impl PyRecord {
     /// The record with figures of the rows added, if there are rows and the record does not have them yet.
     fn whole(&self, py: Python<'_>, target: Option<&PyTarget>) -> PyResult<natmix_app::FitRecord> {
         let mut whole = self.kept.clone();
-        let study = target.and_then(|target| target.problem.study());
-        let Some(study) = study.filter(|_| whole.report.train.is_none()) else { return Ok(whole) };
+        let problem = target.map(|target| &target.problem).filter(|problem| problem.predicts_rows());
+        let Some(problem) = problem.filter(|_| whole.report.train.is_none()) else { return Ok(whole) };
         if self.rows.get().is_none() {
             let (q, seed) = (&whole.posterior.mixture, whole.report.seed);
             let answer = whole.posterior.answer.as_ref();
             let measured = in_pool(py, 0, || {
                 let sample = self.sample.clone().unwrap_or_else(|| DeliveredSample::of(q, answer, seed));
                 let z = sample.equally_weighted_points(seed);
-                Predictive::measure(study, None, q, (&z, sample.chains.is_some()), seed)
+                problem.judge_rows(q, (&z, sample.chains.is_some()), seed)
             })?;
-            // If another thread was first, it has computed the same.
-            let _ = self.rows.set(measured);
+            if let Some(measured) = measured {
+                // If another thread was first, it has computed the same.
+                let _ = self.rows.set(measured);
+            }
         }
         if let Some(rows) = self.rows.get() {
             rows.add_to(&mut whole.report);
@@ -373,7 +378,7 @@ impl PyRecord {
         match &self.kept.posterior.model {
             SavedModel::Regression(memory) => Some(&memory.encoding),
             SavedModel::Network(memory) => memory.input.encoding(),
-            SavedModel::Density(_) | SavedModel::Stan(_) | SavedModel::External(_) => None,
+            _ => None,
         }
     }
 }

@@ -10,11 +10,10 @@ use crate::stan::{StanTexts, VariableDraws, arrays};
 use natmix::evaluate::with_threads;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows};
 use natmix_app::Problem;
-use natmix_app::predictive::log_likelihood;
 use natmix_app::problem::ExternalFunction;
 use natmix_app::settings::{FitSettings, ModelKind, Settings};
 use natmix_app::stan::StanProblem;
-use natmix_models::Table;
+use natmix_models::{Formula, Table};
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -170,7 +169,7 @@ impl PyTarget {
         noise_sd: Option<f64>,
     ) -> PyResult<Self> {
         let model = ModelKind::ALL.into_iter().find(|model| model.name() == kind);
-        let Some((model, kind)) = model.and_then(|model| Some((model, model.regression()?))) else {
+        let Some(model) = model.filter(|model| model.regression().is_some()) else {
             return Err(PyValueError::new_err(format!("no regression is called {kind}")));
         };
         let table = table(values, names, levels)?;
@@ -188,8 +187,39 @@ impl PyTarget {
             ..FitSettings::default()
         };
         let settings = Settings { fit, ..Settings::default() };
-        let problem = Problem::regression(table, kind, &settings).map_err(raise)?;
+        let problem = Problem::regression(table, &settings).map_err(raise)?;
         Ok(Self::new(problem, settings))
+    }
+
+    /// A regression by a formula: a table with named columns, and settings by name.
+    #[staticmethod]
+    fn formula(
+        kind: &str,
+        values: &Bound<'_, PyAny>,
+        names: Vec<String>,
+        levels: BTreeMap<usize, Vec<String>>,
+        given: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let model = ModelKind::ALL.into_iter().find(|model| model.name() == kind && model.is_regression());
+        let Some(model) = model else {
+            let known = ModelKind::ALL.into_iter().filter(|model| model.is_regression());
+            let known: Vec<&str> = known.map(ModelKind::name).collect();
+            return Err(PyValueError::new_err(format!("family must be one of {}, not {kind}", known.join(", "))));
+        };
+        let table = table(values, names, levels)?;
+        let fit = FitSettings { model: Some(model), categorical: categorical(&table), ..FitSettings::default() };
+        let mut settings = Settings { fit, ..Settings::default() };
+        settings::set(&mut settings, given, false)?;
+        let problem = Problem::regression(table, &settings).map_err(raise)?;
+        Ok(Self::new(problem, settings))
+    }
+
+    /// The columns that a formula names, and whether these are all that it uses: `.` stands for others.
+    #[staticmethod]
+    fn columns_of_formula(formula: &str) -> PyResult<(Vec<String>, bool)> {
+        Formula::parse(formula)
+            .map(|formula| formula.columns())
+            .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// A network: a table with named columns, including the outcome, and settings of training. `test` and `validation`
@@ -320,7 +350,10 @@ impl PyTarget {
     /// The prior in words.
     #[getter]
     fn priors(&self) -> Vec<String> {
-        self.problem.study().map_or_else(Vec::new, |_| self.problem.priors())
+        match self.problem {
+            Problem::Network(_) => Vec::new(),
+            _ => self.problem.priors(),
+        }
     }
 
     /// Rows of data, if there are any.
@@ -390,10 +423,11 @@ impl PyTarget {
         py: Python<'py>,
         z: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let Some(study) = self.problem.study() else { return Ok(None) };
         let z = points(z, "z", self.engine()?.dim())?;
         let z = slice(&z)?.to_vec();
-        let values = self.run(py, 0, || log_likelihood(study, &z))?;
-        rows(py, values, study.regression.data().rows()).map(Some)
+        match self.run(py, 0, || self.problem.log_likelihood(&z))? {
+            Some((count, values)) => rows(py, values, count).map(Some),
+            None => Ok(None),
+        }
     }
 }

@@ -3,7 +3,6 @@
 use crate::Error;
 use crate::networks;
 use crate::networks::verdict::LossTrend;
-use crate::predictive::Predictive;
 use crate::problem::Problem;
 use crate::record::FitRecord;
 use crate::saved::{ExternalMemory, SavedModel, SavedPosterior};
@@ -216,14 +215,16 @@ impl Finished {
 
     /// Like [`Finished::record`], with scores and leave-one-out results for the rows of a regression.
     pub fn record_with_rows(self, problem: &Problem, settings: &Settings) -> Result<FitRecord, Error> {
-        let Problem::Regression(regression) = problem else { return self.record(problem, settings, None) };
+        if !problem.predicts_rows() {
+            return self.record(problem, settings, None);
+        }
         let sample = self.delivered(settings.seed());
         let mut z = sample.equally_weighted_points(settings.seed());
         let time = self.time;
         let mut record = self.record(problem, settings, None)?;
-        let (study, test, q) = (&regression.study, regression.test.as_ref(), &record.posterior.mixture);
+        let q = &record.posterior.mixture;
         if let Some(time) = time {
-            match Predictive::draws_within(&time, study, &z)? {
+            match problem.draws_within(&time, &z)? {
                 Some(draws) => z.truncate(draws * q.dim()),
                 None => {
                     let omitted = "there was no time left for scores, leave-one-out and checks of the model".to_owned();
@@ -232,9 +233,10 @@ impl Finished {
                 }
             }
         }
-        let rows = Predictive::measure(study, test, q, (&z, sample.chains.is_some()), settings.seed())?;
-        rows.add_to(&mut record.report);
-        record.log_likelihood = rows.log_likelihood;
+        if let Some(rows) = problem.judge_rows(q, (&z, sample.chains.is_some()), settings.seed())? {
+            rows.add_to(&mut record.report);
+            record.log_likelihood = rows.log_likelihood;
+        }
         Ok(record)
     }
 

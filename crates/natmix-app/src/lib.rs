@@ -6,7 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`settings`] | every setting of a fit, by name |
-//! | [`problem`], [`networks`], [`stan`] | what is fitted, with its data |
+//! | [`problem`], [`effects`], [`networks`], [`stan`] | what is fitted, with its data |
 //! | [`fit`], [`finished`] | from a problem and settings to the result |
 //! | [`summary`], [`predictive`] | the report of a fit: parameters, scores on rows |
 //! | [`saved`], [`predict`] | the posterior in its file, and predictions for new rows |
@@ -15,6 +15,7 @@
 //! | [`memory`] | how much memory is available for a table |
 #![forbid(unsafe_code)]
 
+pub mod effects;
 pub mod error;
 pub mod finished;
 pub mod fit;

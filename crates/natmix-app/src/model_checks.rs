@@ -1,8 +1,8 @@
 //! Remarks on a regression itself: whether it could have made the data, rows with much influence, exact fits and separation.
 //! They are about the model, not about the fit, and never change the verdict.
 
+use natmix_models::LooFigures;
 use natmix_models::checks::PredictiveCheck;
-use natmix_models::{LooFigures, RegressionKind};
 use natmix_report::{InfluentialRow, ModelCheck, Scores};
 
 /// p-values below this, or as close to one, are remarked on.
@@ -53,13 +53,11 @@ pub fn influential_rows(loo: &LooFigures) -> Vec<InfluentialRow> {
     rows
 }
 
-/// Remarks, each with a remedy.
-pub fn notes(kind: RegressionKind, checks: &[ModelCheck], train: &Scores, loo: &LooFigures) -> Vec<String> {
+/// Remarks on a `model`, by its name on the command line, each with a remedy.
+pub fn notes(model: &str, checks: &[ModelCheck], train: &Scores, loo: &LooFigures) -> Vec<String> {
     let observed = |statistic: &str| checks.iter().find(|check| check.statistic == statistic);
     let spread = observed("sd").map_or(0.0, |check| check.observed);
-    if matches!(kind, RegressionKind::Linear { .. })
-        && train.rmse.is_some_and(|rmse| spread > 0.0 && rmse < EXACT * spread)
-    {
+    if model == "linear" && train.rmse.is_some_and(|rmse| spread > 0.0 && rmse < EXACT * spread) {
         // Nothing else can be said about residuals that are rounding errors.
         return vec![
             "the model fits exactly: the outcome is a linear function of the features, up to rounding. Look for a feature \
@@ -68,14 +66,14 @@ pub fn notes(kind: RegressionKind, checks: &[ModelCheck], train: &Scores, loo: &
         ];
     }
     let mut notes = Vec::new();
-    if kind == RegressionKind::Logistic && train.auroc == Some(1.0) {
+    if model == "logistic" && train.auroc == Some(1.0) {
         notes.push(
             "the classes are separated by the features: the prior alone keeps the coefficients finite (a smaller --prior-sd \
              keeps them smaller, or leave out the feature that separates)"
                 .into(),
         );
     }
-    if matches!(kind, RegressionKind::Softmax { .. }) && train.accuracy == Some(1.0) {
+    if model == "softmax" && train.accuracy == Some(1.0) {
         notes.push(
             "all classes are separated by the features: the prior alone keeps the coefficients finite (a smaller --prior-sd \
              keeps them smaller, or leave out the feature that separates)"
@@ -88,10 +86,14 @@ pub fn notes(kind: RegressionKind, checks: &[ModelCheck], train: &Scores, loo: &
         let (low, high) = (check.p < EXTREME, check.p > 1.0 - EXTREME);
         let (observed, mean) = (check.observed, check.mean);
         let note = match check.statistic.as_str() {
-            "dispersion" if dispersed && kind == RegressionKind::Poisson => format!(
+            "dispersion" if dispersed && model == "poisson" => format!(
                 "the counts vary {observed:.1} times as much as a Poisson allows: intervals are too narrow by a factor of \
                  about {:.1} (a negative binomial, or an effect per observation, allows for that)",
                 observed.sqrt()
+            ),
+            "dispersion" if dispersed && model != "linear" => format!(
+                "the outcomes vary {observed:.1} times as much as the model says: intervals are too narrow (an effect per \
+                 observation allows for that)"
             ),
             "dispersion" if dispersed => format!(
                 "residuals vary {observed:.1} times as much as --noise-sd says: leave it out, and the noise is inferred"

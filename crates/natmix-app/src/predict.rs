@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::networks::data::NetworkMemory;
 use crate::saved::{SavedModel, SavedPosterior};
+use natmix_models::effects::{EffectsDraws, EffectsRows};
 use natmix_models::table::MissingRows;
 use natmix_models::{CoefficientDraws, EncodedRows, Inputs, Predictions, RegressionMemory, Table, predict};
 use natmix_nets::Examples;
@@ -17,6 +18,8 @@ const ROWS: usize = 1 << 15;
 pub enum NewRows {
     /// For a regression.
     Regression(Box<EncodedRows>),
+    /// For a regression with varying effects.
+    Effects(Box<EffectsRows>),
     /// For a network.
     Network(Examples),
 }
@@ -47,6 +50,20 @@ impl SavedPosterior {
                 let notes = rows.facts.notes(None);
                 Ok((NewRows::Regression(Box::new(rows)), notes))
             }
+            SavedModel::Effects(memory) => {
+                let (rows, facts) = memory.read(path, MissingRows::Error)?;
+                let mut notes = facts.notes(None);
+                match rows.new_groups() {
+                    0 => {}
+                    1 => {
+                        notes.push("one row belongs to a group that the fit has not seen: its effects are drawn".into())
+                    }
+                    new => notes.push(format!(
+                        "{new} times a row belongs to a group that the fit has not seen: such effects are drawn"
+                    )),
+                }
+                Ok((NewRows::Effects(Box::new(rows)), notes))
+            }
             SavedModel::Network(memory) => {
                 let (rows, notes) = memory.input.read(path, false, MissingRows::Error)?;
                 Ok((NewRows::Network(rows), notes))
@@ -59,6 +76,7 @@ impl SavedPosterior {
     pub fn encode_rows(&self, table: Table) -> Result<NewRows, Error> {
         match &self.model {
             SavedModel::Regression(memory) => Ok(NewRows::Regression(Box::new(memory.encoding.encode(table)?))),
+            SavedModel::Effects(memory) => Ok(NewRows::Effects(Box::new(memory.encode(&table)?))),
             SavedModel::Network(memory) => Ok(NewRows::Network(memory.input.encode(table, false)?)),
             model => Err(nothing_to_predict(model)),
         }
@@ -68,11 +86,21 @@ impl SavedPosterior {
     /// components.
     pub fn predict(&self, rows: &NewRows, draws: usize, seed: u64, means_only: bool) -> Result<Predicted, Error> {
         match (&self.model, rows) {
-            (SavedModel::Regression(_), _) if means_only => {
+            (SavedModel::Regression(_) | SavedModel::Effects(_), _) if means_only => {
                 Err(Error::Invalid("--means-only applies to networks only".into()))
             }
             (SavedModel::Regression(memory), NewRows::Regression(rows)) => {
                 of_regression(memory, &self.sample(draws, seed), rows)
+            }
+            (SavedModel::Effects(memory), NewRows::Effects(rows)) => {
+                let draws = EffectsDraws::new(memory.layout.clone(), &self.sample(draws, seed), seed)?;
+                let all: Vec<usize> = (0..rows.rows).collect();
+                Ok(Predicted {
+                    predictions: draws.predict(rows, &all, true)?,
+                    expected_entropy: Vec::new(),
+                    mutual_information: Vec::new(),
+                    levels: memory.levels().map(<[String]>::to_vec),
+                })
             }
             (SavedModel::Network(memory), NewRows::Network(rows)) => {
                 let averaging = self.averaging(memory, draws, seed, means_only);
@@ -98,7 +126,7 @@ impl SavedPosterior {
                 let averaging = self.averaging(memory, draws, seed, means_only);
                 of_network(memory, rows, |x| nets::predict_each(&memory.network, &self.mixture, x, averaging))
             }
-            (SavedModel::Regression(_), _) => {
+            (SavedModel::Regression(_) | SavedModel::Effects(_), _) => {
                 Err(Error::Invalid("only networks have predictions per component".into()))
             }
             (model, _) => Err(nothing_to_predict(model)),
@@ -119,7 +147,9 @@ fn nothing_to_predict(model: &SavedModel) -> Error {
         SavedModel::Density(_) => "this is the posterior of a density",
         SavedModel::Stan(_) => "this is the posterior of a Stan program, whose generated quantities predict",
         SavedModel::External(_) => "this is not the posterior of a regression or a network",
-        SavedModel::Regression(_) | SavedModel::Network(_) => "these rows do not match the kind of model",
+        SavedModel::Regression(_) | SavedModel::Effects(_) | SavedModel::Network(_) => {
+            "these rows do not match the kind of model"
+        }
     };
     Error::Invalid(format!("{what}: there is nothing to predict"))
 }

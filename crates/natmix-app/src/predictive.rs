@@ -2,14 +2,16 @@
 //! in the outcome's own units.
 
 use crate::model_checks;
+use crate::problem::Problem;
 use crate::time::ResultsTime;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
 use natmix::target::Target;
 use natmix_models::checks::{self, predictive_checks};
+use natmix_models::effects::EffectsDraws;
 use natmix_models::loo::loo;
-use natmix_models::{CoefficientDraws, Dataset, Scored, Study, score};
+use natmix_models::{CoefficientDraws, Dataset, LooFigures, Scored, Study, score};
 use natmix_report::{Loo, ModelCheck, Report, Scores};
 use std::time::Instant;
 
@@ -17,7 +19,7 @@ use std::time::Instant;
 const MOST_DRAWS: usize = 1_000;
 const FEWEST_DRAWS: usize = 100;
 /// Most products of draws and rows, for scores and for leave-one-out each.
-const TERMS: usize = 20_000_000;
+pub(crate) const TERMS: usize = 20_000_000;
 /// Fewest draws whose tail leave-one-out can smooth.
 const FEWEST_TO_SMOOTH: usize = 200;
 /// Most draws for checks of the model, and most products of draws and rows.
@@ -48,11 +50,7 @@ pub struct Predictive {
 impl Predictive {
     /// How many of the draws `z` there is time to measure with; none if they would be too few.
     pub(crate) fn draws_within(time: &ResultsTime, study: &Study, z: &[f64]) -> Result<Option<usize>, Error> {
-        let (began, d) = (Instant::now(), study.dim());
-        let draws = z.len() / d;
-        log_likelihood(study, &z[..TIMED.min(draws) * d])?;
-        let each = began.elapsed().as_secs_f64() / TIMED.min(draws).max(1) as f64;
-        Ok(Some(time.draws_for_rows(each).map_or(draws, |most| most.min(draws))).filter(|n| *n >= FEWEST_DRAWS))
+        affordable(time, z.len() / study.dim(), |draws| log_likelihood(study, &z[..draws * study.dim()]).map(|_| ()))
     }
 
     /// Measures them with draws `z` in the fitted space, those that the fit delivers; and whether they are of chains.
@@ -64,12 +62,12 @@ impl Predictive {
         seed: u64,
     ) -> Result<Self, Error> {
         let (kind, table) = (study.regression.kind(), study.regression.data());
-        let count = (TERMS / table.rows().max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS).min(z.len() / q.dim());
+        let count = draws_for_scores(table.rows()).min(z.len() / q.dim());
         let few = &z[..count * q.dim()];
         let draws = CoefficientDraws::new(kind, table.features(), few)?;
         let train = score_rows(&draws, table, study)?;
         let test = test.map(|table| score_rows(&draws, table, study)).transpose()?;
-        let smoothed = count.max(FEWEST_TO_SMOOTH);
+        let smoothed = draws_to_smooth(count);
         let found = match of_chains && z.len() >= smoothed * q.dim() {
             // Where the mixture misses part of the posterior, so do its weighted draws.
             true => loo(&study.regression, &z[..smoothed * q.dim()], &vec![0.0; smoothed], TERMS)?,
@@ -78,24 +76,16 @@ impl Predictive {
                 loo(&study.regression, &weighted.draws, &weighted.log_ratios, TERMS)?
             }
         };
-        let loo = Loo {
-            elpd: found.elpd + study.log_scale(),
-            se: found.se,
-            p_loo: found.p_loo,
-            bad_rows: found.too_large(),
-            max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            influential: model_checks::influential_rows(&found),
+        let loo = loo_for_report(&found, study.log_scale());
+        let log_likelihood = match draws_to_keep(table.rows(), count) {
+            Some(kept) => Some((table.rows(), log_likelihood(study, &few[..kept * q.dim()])?)),
+            None => None,
         };
-        let kept = (KEPT / table.rows().max(1)).min(count);
-        let log_likelihood = match kept >= FEWEST_DRAWS {
-            true => Some((table.rows(), log_likelihood(study, &few[..kept * q.dim()])?)),
-            false => None,
-        };
-        let checked = (CHECKED_TERMS / table.rows().clamp(1, checks::MOST_ROWS)).clamp(FEWEST_DRAWS, MOST_CHECKED);
-        let draws = CoefficientDraws::new(kind, table.features(), &few[..checked.min(count) * q.dim()])?;
+        let checked = draws_to_check(table.rows()).min(count);
+        let draws = CoefficientDraws::new(kind, table.features(), &few[..checked * q.dim()])?;
         let compared = predictive_checks(&draws, table, units(study), seed)?;
         let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
-        let model_notes = model_checks::notes(kind, &model_checks, &train, &found);
+        let model_notes = model_checks::notes(kind.name(), &model_checks, &train, &found);
         Ok(Self { train, test, loo, log_likelihood, model_checks, model_notes })
     }
 
@@ -107,8 +97,97 @@ impl Predictive {
     }
 }
 
+/// How many of `draws` there is time to measure with, where `measure` takes the time of some; none if they would be too few.
+pub(crate) fn affordable(
+    time: &ResultsTime,
+    draws: usize,
+    measure: impl FnOnce(usize) -> Result<(), Error>,
+) -> Result<Option<usize>, Error> {
+    let began = Instant::now();
+    measure(TIMED.min(draws))?;
+    let each = began.elapsed().as_secs_f64() / TIMED.min(draws).max(1) as f64;
+    Ok(Some(time.draws_for_rows(each).map_or(draws, |most| most.min(draws))).filter(|n| *n >= FEWEST_DRAWS))
+}
+
+/// Most draws for the scores of this many rows.
+pub(crate) fn draws_for_scores(rows: usize) -> usize {
+    (TERMS / rows.max(1)).clamp(FEWEST_DRAWS, MOST_DRAWS)
+}
+
+/// Draws for leave-one-out, where scores take `count`.
+pub(crate) fn draws_to_smooth(count: usize) -> usize {
+    count.max(FEWEST_TO_SMOOTH)
+}
+
+/// How many of `count` draws have their log likelihoods stored; none if they would be too few.
+pub(crate) fn draws_to_keep(rows: usize, count: usize) -> Option<usize> {
+    Some((KEPT / rows.max(1)).min(count)).filter(|kept| *kept >= FEWEST_DRAWS)
+}
+
+/// Most draws for checks of the model on this many rows.
+pub(crate) fn draws_to_check(rows: usize) -> usize {
+    (CHECKED_TERMS / rows.clamp(1, checks::MOST_ROWS)).clamp(FEWEST_DRAWS, MOST_CHECKED)
+}
+
+/// Leave-one-out for the report; `log_scale` is what the units of the outcome add to the log density.
+pub(crate) fn loo_for_report(found: &LooFigures, log_scale: f64) -> Loo {
+    Loo {
+        elpd: found.elpd + log_scale,
+        se: found.se,
+        p_loo: found.p_loo,
+        bad_rows: found.too_large(),
+        max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        influential: model_checks::influential_rows(found),
+    }
+}
+
+impl Problem {
+    /// Whether it has rows whose outcomes it predicts one by one, as regressions do.
+    pub fn predicts_rows(&self) -> bool {
+        matches!(self, Problem::Regression(_) | Problem::Effects(_))
+    }
+
+    /// Measures how well it predicts its rows with draws `z` in the fitted space, those that the fit delivers; and whether they are of
+    /// chains. None for problems without such rows.
+    pub fn judge_rows(&self, q: &Mixture, draws: (&[f64], bool), seed: u64) -> Result<Option<Predictive>, Error> {
+        match self {
+            Problem::Regression(regression) => {
+                Predictive::measure(&regression.study, regression.test.as_ref(), q, draws, seed).map(Some)
+            }
+            Problem::Effects(effects) => {
+                Predictive::of_effects(&effects.study, effects.test.as_ref(), q, draws, seed).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// How many of the draws `z` there is time to measure that with; none if they would be too few.
+    pub(crate) fn draws_within(&self, time: &ResultsTime, z: &[f64]) -> Result<Option<usize>, Error> {
+        match self {
+            Problem::Regression(regression) => Predictive::draws_within(time, &regression.study, z),
+            Problem::Effects(effects) => Predictive::draws_of_effects_within(time, &effects.study, z),
+            _ => Ok(None),
+        }
+    }
+
+    /// Number of rows, and the log likelihood of each at each of some points, in the outcome's own units.
+    pub fn log_likelihood(&self, z: &[f64]) -> Result<Option<(usize, Vec<f64>)>, Error> {
+        Ok(match self {
+            Problem::Regression(regression) => {
+                Some((regression.study.regression.data().rows(), log_likelihood(&regression.study, z)?))
+            }
+            Problem::Effects(effects) => {
+                let study = &effects.study;
+                let draws = EffectsDraws::new(study.memory.layout.clone(), z, 0)?;
+                Some((study.rows.rows, draws.log_likelihood(&study.rows)?))
+            }
+            _ => None,
+        })
+    }
+}
+
 /// Log likelihood of every row for each of some draws.
-pub fn log_likelihood(study: &Study, z: &[f64]) -> Result<Vec<f64>, Error> {
+fn log_likelihood(study: &Study, z: &[f64]) -> Result<Vec<f64>, Error> {
     let table = study.regression.data();
     let rows = table.take(&(0..table.rows()).collect::<Vec<_>>())?;
     let draws = CoefficientDraws::new(study.regression.kind(), table.features(), z)?;

@@ -1,6 +1,7 @@
 //! What is fitted: an analytic density, a regression, a network or a Stan program with its data, or an external function. Read and
 //! checked before anything is written.
 
+use crate::effects::{self, TableEffects};
 use crate::memory;
 use crate::networks::data::NetworkData;
 use crate::networks::engine;
@@ -25,6 +26,8 @@ pub enum Problem {
     Density(AnalyticDensity),
     /// A regression.
     Regression(Box<TableRegression>),
+    /// A regression with varying effects, priors by name or a further family.
+    Effects(Box<TableEffects>),
     /// A network.
     Network(Box<TableNetwork>),
     /// A Stan program.
@@ -89,6 +92,9 @@ impl Problem {
             let program = fit.program.as_deref().ok_or_else(|| missing("program"))?;
             return Ok(Self::Stan(Box::new(StanProblem::load(program, settings, tell)?)));
         }
+        if let Some((formula, family)) = effects::described(settings)? {
+            return Ok(Self::Effects(Box::new(TableEffects::load(settings, &formula, family)?)));
+        }
         let Some(kind) = model.regression() else {
             return Ok(Self::network(NetworkData::load(settings)?, None));
         };
@@ -129,7 +135,14 @@ impl Problem {
     }
 
     /// A regression on a table in memory.
-    pub fn regression(table: Table, kind: OutcomeKind, settings: &Settings) -> Result<Self, Error> {
+    pub fn regression(table: Table, settings: &Settings) -> Result<Self, Error> {
+        if let Some((formula, family)) = effects::described(settings)? {
+            let effects = TableEffects::of_table(table, settings, &formula, family, None)?;
+            return Ok(Self::Effects(Box::new(effects)));
+        }
+        let Some(kind) = settings.fit.model.and_then(ModelKind::regression) else {
+            return Err(Error::setting("model", "is not that of a regression"));
+        };
         let study = match settings.fit.formula {
             Some(_) => study_by_formula(&table, settings, kind)?,
             None => Study::new(table, &settings.design(), kind, settings.prior_sd(), settings.fit.noise_sd)?,
@@ -160,6 +173,7 @@ impl Problem {
         match self {
             Self::Density(density) => Ok(&density.target),
             Self::Regression(regression) => Ok(&regression.study),
+            Self::Effects(effects) => Ok(&effects.study.model),
             Self::Stan(stan) => Ok(&stan.model),
             Self::External(external) => Ok(&external.target),
             Self::Network(network) => match &network.target {
@@ -182,6 +196,7 @@ impl Problem {
         match self {
             Self::Density(_) => "density",
             Self::Regression(regression) => regression.study.memory.kind.name(),
+            Self::Effects(effects) => effects.study.memory.layout.family().name(),
             Self::Network(_) => "mlp",
             Self::Stan(_) => "stan",
             Self::External(_) => "Python function",
@@ -193,6 +208,7 @@ impl Problem {
         match self {
             Self::Density(density) => density.summary.clone(),
             Self::Regression(regression) => regression.summary.clone(),
+            Self::Effects(effects) => effects.summary.clone(),
             Self::Network(network) => network.data.describe(),
             Self::Stan(stan) => stan.summary(),
             Self::External(_) => "a Python function".into(),
@@ -203,6 +219,7 @@ impl Problem {
     pub fn warnings(&self) -> &[String] {
         match self {
             Self::Regression(regression) => &regression.study.warnings,
+            Self::Effects(effects) => &effects.study.warnings,
             Self::Network(network) => &network.data.warnings,
             Self::Stan(stan) => &stan.warnings,
             Self::Density(_) | Self::External(_) => &[],
@@ -213,6 +230,7 @@ impl Problem {
     pub fn notes(&self) -> &[String] {
         match self {
             Self::Regression(regression) => &regression.study.notes,
+            Self::Effects(effects) => &effects.study.notes,
             Self::Network(network) => &network.data.notes,
             Self::Density(_) | Self::External(_) | Self::Stan(_) => &[],
         }
@@ -225,6 +243,7 @@ impl Problem {
                 let study = &regression.study;
                 Some(table::summary(&study.memory.encoding, &study.facts, Some(study.memory.kind)))
             }
+            Self::Effects(effects) => Some(table::summary_of_effects(&effects.study.memory, &effects.study.facts)),
             Self::Network(network) => {
                 network.data.input.encoding().map(|encoding| table::summary(encoding, &network.data.facts, None))
             }
@@ -252,6 +271,7 @@ impl Problem {
     pub fn priors(&self) -> Vec<String> {
         match self {
             Self::Regression(regression) => regression.study.regression.prior().to_vec(),
+            Self::Effects(effects) => effects.study.model.priors().iter().map(ToString::to_string).collect(),
             Self::Network(_) => vec!["each weight and bias ~ normal(0, 1 / prior precision of its layer)".into()],
             Self::Density(_) | Self::Stan(_) | Self::External(_) => Vec::new(),
         }
@@ -274,7 +294,13 @@ impl Problem {
             _ => (&[0.0], &[1.0]),
         };
         let gradient = target.has_gradient();
-        Ok(About { dim: target.dim(), rows: target.num_rows(), gradient, init, ..About::default() })
+        // Posteriors of the other regressions are log-concave, or have one mode: one component finds it.
+        let one_mode = match self {
+            Self::Regression(_) | Self::Network(_) => true,
+            Self::Effects(effects) => effects.study.model.is_log_concave(),
+            Self::Density(_) | Self::Stan(_) | Self::External(_) => false,
+        };
+        Ok(About { dim: target.dim(), rows: target.num_rows(), gradient, init, one_mode })
     }
 
     /// What a saved posterior must store about the model. `points`: components are point estimates of plain networks.
@@ -282,6 +308,7 @@ impl Problem {
         match self {
             Self::Density(density) => SavedModel::Density(density.spec.clone()),
             Self::Regression(regression) => SavedModel::Regression(regression.study.memory.clone()),
+            Self::Effects(effects) => SavedModel::Effects(Box::new(effects.study.memory.clone())),
             Self::Network(network) => {
                 let (network, input) = (network.data.network.clone(), network.data.input.clone());
                 SavedModel::Network(NetworkMemory { network, input, points })

@@ -18,6 +18,7 @@ use natmix::family::Mixture;
 use natmix::save::{Posterior, read_posterior_bytes};
 use natmix_models::RegressionMemory;
 use natmix_models::densities::Spec;
+use natmix_models::effects::EffectsMemory;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -50,6 +51,8 @@ pub enum SavedModel {
     Density(Value),
     /// A regression: how columns are encoded as features, and how coefficients are converted back.
     Regression(RegressionMemory),
+    /// A regression with varying effects: what its coordinates stand for, and how columns are encoded.
+    Effects(Box<EffectsMemory>),
     /// A network: its shape, and how data become inputs.
     Network(NetworkMemory),
     /// A Stan program: names, and how to recognise program and data.
@@ -178,6 +181,7 @@ impl SavedPosterior {
         let (d, p) = (self.mixture.dim(), self.parameter_names.len());
         match &self.model {
             SavedModel::Regression(memory) => p == d && memory.kind.dim(memory.encoding.dim()) == d,
+            SavedModel::Effects(memory) => memory.is_sound() && memory.layout.dim() == d && p == d,
             SavedModel::Network(memory) => memory.network.weights() == d && (p == d || p == 0),
             SavedModel::Density(_) => true,
             SavedModel::Stan(memory) => memory.reported == p && p <= memory.names.len(),
@@ -214,6 +218,12 @@ impl SavedPosterior {
             SavedModel::Regression(memory) => {
                 let mut values = vec![0.0; z.len()];
                 z.chunks_exact(d).zip(values.chunks_exact_mut(d)).for_each(|(z, out)| memory.to_user_scale(z, out));
+                Ok(values)
+            }
+            SavedModel::Effects(memory) => {
+                let mut values = vec![0.0; z.len()];
+                let each = z.chunks_exact(d).zip(values.chunks_exact_mut(d));
+                each.for_each(|(z, out)| memory.layout.to_parameters(z, out));
                 Ok(values)
             }
             SavedModel::Density(spec) => {

@@ -23,6 +23,7 @@ pub use network::NetworkSettings;
 use natmix::config::{About, DEFAULT_SEED, OrAuto, Overrides};
 use natmix::family::{CovarianceKind, Mixture};
 use natmix::{Config, Error, Method};
+use natmix_models::effects::Family;
 use natmix_models::table::{MissingRows, ReadOptions};
 use natmix_models::{DesignOptions, FormulaOptions, OutcomeKind};
 use read::Entry;
@@ -41,7 +42,7 @@ const OUT: &str = "natmix-fit";
 /// What can be fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum ModelKind {
     /// Outcome 0 or 1
     Logistic,
@@ -51,6 +52,18 @@ pub enum ModelKind {
     Poisson,
     /// Outcome one of several classes
     Softmax,
+    /// Outcome a count that varies more than a Poisson count
+    NegativeBinomial,
+    /// Outcome a number with outliers: Student-t noise
+    Robust,
+    /// Outcome a number of successes among --trials
+    Binomial,
+    /// Outcome one of several ordered categories
+    Ordinal,
+    /// Outcome a positive number whose sd grows with its mean
+    Gamma,
+    /// Outcome a time until an event, right-censored where --event is 0 (Weibull)
+    Survival,
     /// A Bayesian neural network; outcome 0 or 1, classes or a number
     Mlp,
     /// An analytic target from --spec
@@ -61,8 +74,21 @@ pub enum ModelKind {
 
 impl ModelKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Logistic, Self::Linear, Self::Poisson, Self::Softmax, Self::Mlp, Self::Density, Self::Stan];
+    pub const ALL: [Self; 13] = [
+        Self::Logistic,
+        Self::Linear,
+        Self::Poisson,
+        Self::Softmax,
+        Self::NegativeBinomial,
+        Self::Robust,
+        Self::Binomial,
+        Self::Ordinal,
+        Self::Gamma,
+        Self::Survival,
+        Self::Mlp,
+        Self::Density,
+        Self::Stan,
+    ];
 
     /// The name on the command line and in files.
     pub fn name(self) -> &'static str {
@@ -71,21 +97,49 @@ impl ModelKind {
             ModelKind::Linear => "linear",
             ModelKind::Poisson => "poisson",
             ModelKind::Softmax => "softmax",
+            ModelKind::NegativeBinomial => "negative-binomial",
+            ModelKind::Robust => "robust",
+            ModelKind::Binomial => "binomial",
+            ModelKind::Ordinal => "ordinal",
+            ModelKind::Gamma => "gamma",
+            ModelKind::Survival => "survival",
             ModelKind::Mlp => "mlp",
             ModelKind::Density => "density",
             ModelKind::Stan => "stan",
         }
     }
 
-    /// The kind of regression, if the model is one.
+    /// The kind of regression, if the model is one that also has a form without varying effects.
     pub fn regression(self) -> Option<OutcomeKind> {
         match self {
             ModelKind::Logistic => Some(OutcomeKind::Logistic),
             ModelKind::Linear => Some(OutcomeKind::Linear),
             ModelKind::Poisson => Some(OutcomeKind::Poisson),
             ModelKind::Softmax => Some(OutcomeKind::Softmax),
-            ModelKind::Mlp | ModelKind::Density | ModelKind::Stan => None,
+            _ => None,
         }
+    }
+
+    /// The family of regressions with varying effects and priors by name, if the model has that form. The ordinal family has as
+    /// many categories as the outcome.
+    pub fn family(self) -> Option<Family> {
+        match self {
+            ModelKind::Logistic => Some(Family::Logistic),
+            ModelKind::Linear => Some(Family::Linear),
+            ModelKind::Poisson => Some(Family::Poisson),
+            ModelKind::NegativeBinomial => Some(Family::NegativeBinomial),
+            ModelKind::Robust => Some(Family::Robust),
+            ModelKind::Binomial => Some(Family::Binomial),
+            ModelKind::Ordinal => Some(Family::Ordinal { categories: 0 }),
+            ModelKind::Gamma => Some(Family::Gamma),
+            ModelKind::Survival => Some(Family::Survival),
+            ModelKind::Softmax | ModelKind::Mlp | ModelKind::Density | ModelKind::Stan => None,
+        }
+    }
+
+    /// Whether the model is a regression.
+    pub fn is_regression(self) -> bool {
+        self.regression().is_some() || self.family().is_some()
     }
 }
 
@@ -103,8 +157,8 @@ natmix::overlay! {
         /// Column to predict
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub outcome: String,
-        /// What explains what, instead of --outcome: 'y ~ x1 * x2 + log(x3)', in the notation of R (logistic, linear, poisson,
-        /// softmax)
+        /// What explains what, instead of --outcome: 'y ~ x1 * x2 + log(x3) + (1 + x1 | group)', in the notation of R (all
+        /// regressions; varying effects for all but softmax)
         #[cfg_attr(feature = "clap", arg(long, value_name = "FORMULA"))]
         pub formula: String,
         /// Table to score predictions on
@@ -145,9 +199,18 @@ natmix::overlay! {
         /// Column added to the linear predictor
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub offset: String,
-        /// Column of exposures, whose logarithm is added to the linear predictor (poisson)
+        /// Column of exposures, whose logarithm is added to the linear predictor (poisson, negative-binomial)
         #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
         pub exposure: String,
+        /// Column of numbers of trials (binomial)
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
+        pub trials: String,
+        /// Column that is 1 where the event was seen and 0 where the time is censored (survival) [default: all were seen]
+        #[cfg_attr(feature = "clap", arg(long, value_name = "COL"))]
+        pub event: String,
+        /// Categories of the outcome from the lowest to the highest, where they are text (ordinal)
+        #[cfg_attr(feature = "clap", arg(long, value_name = "LEVEL,...", value_delimiter = ','))]
+        pub levels: Vec<String>,
         /// Whether features are centred and scaled.
         // Two flags, --standardize and --no-standardize.
         #[cfg_attr(feature = "clap", arg(skip))]
@@ -161,6 +224,10 @@ natmix::overlay! {
         /// Prior standard deviation of the coefficients, as fitted; the intercept's is ten times that [default: 2.5]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Model"))]
         pub prior_sd: f64,
+        /// Prior of a parameter, in the units of the data: 'age ~ normal(0, 1)', 'sd(clinic) ~ half_normal(1)'; may be given
+        /// several times; `natmix prior` lists the parameters with their priors
+        #[cfg_attr(feature = "clap", arg(long, value_name = "STATEMENT", help_heading = "Model"))]
+        pub prior: Vec<String>,
         /// Known noise standard deviation of a linear model [default: inferred, half-Cauchy(5) prior]
         #[cfg_attr(feature = "clap", arg(long, value_name = "X", help_heading = "Model"))]
         pub noise_sd: f64,
@@ -320,12 +387,10 @@ impl Settings {
         FormulaOptions { weights: self.fit.weights.clone(), ..FormulaOptions::default() }
     }
 
-    /// The settings of the engine for a target. Whether it has one mode follows from the model.
+    /// The settings of the engine for a target.
     pub fn config(&self, about: &About<'_>) -> Result<Config, Error> {
-        // Posteriors of these regressions are log-concave: one component finds the mode.
-        let one_mode = self.fit.model.is_some_and(|model| !matches!(model, ModelKind::Density | ModelKind::Stan));
         let method = self.fit.method.map(FitMethod::of_engine).transpose()?;
-        let config = self.engine.resolve(method, &About { one_mode, ..*about })?;
+        let config = self.engine.resolve(method, about)?;
         check_size(&config, about.dim)?;
         Ok(config)
     }

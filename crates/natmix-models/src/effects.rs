@@ -52,29 +52,37 @@
 mod auxiliary;
 mod curvature;
 mod data;
+mod draws;
 mod evaluation;
 pub mod family;
 mod group_curvature;
 mod group_shape;
 mod groups;
 mod information;
+mod judge;
 mod lanes;
 mod layout;
 mod likelihood;
 mod model;
+mod outcome;
 pub mod prior_density;
 mod prior_draws;
+mod rows;
 mod second_derivatives;
 mod statements;
+mod study;
 mod units;
 
 pub use crate::grouping::{GroupCoefficients, Grouping};
 pub use data::EffectsData;
+pub use draws::EffectsDraws;
 pub use family::Family;
 pub use layout::{EffectsLayout, GroupParameters};
 pub use model::EffectsModel;
 pub use prior_density::{PriorDensity, Support};
+pub use rows::EffectsRows;
 pub use statements::PriorStatement;
+pub use study::{EffectsMemory, EffectsOptions, EffectsStudy};
 
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,7 @@ mod parser;
 mod plan;
 mod rank;
 mod response;
+mod roles;
 pub mod syntax;
 mod terms;
 

@@ -34,6 +34,7 @@ use crate::regression::Regression;
 use crate::scores::spaced;
 use natmix::Error;
 use natmix::psis::{Psis, smooth, trust_threshold};
+use rayon::prelude::*;
 use serde::Serialize;
 
 /// Most log likelihoods, rows times draws, that [`loo`] should evaluate: a few seconds.
@@ -41,6 +42,8 @@ pub const MOST_TERMS: usize = 50_000_000;
 
 /// Rows that are loaded into memory at once.
 const ROWS_AT_ONCE: usize = 1 << 14;
+/// Rows whose log likelihoods are in memory at once.
+const ROWS_IN_TURN: usize = 1 << 11;
 
 /// Results per row.
 const WIDTH: usize = 4;
@@ -136,20 +139,40 @@ pub fn loo(model: &Regression, draws: &[f64], base_log_ratios: &[f64], most_term
 
 /// The same from log likelihoods of any model, `log_likelihood[draw * rows + row]`, each row counting once.
 pub fn from_matrix(log_likelihood: &[f64], base_log_ratios: &[f64]) -> Result<LooFigures, Error> {
-    let used = usable(base_log_ratios)?;
     let draws = base_log_ratios.len();
-    if log_likelihood.is_empty() || !log_likelihood.len().is_multiple_of(draws) {
+    if log_likelihood.is_empty() || draws == 0 || !log_likelihood.len().is_multiple_of(draws) {
         let problem = format!("{} log likelihoods are not those of rows at {draws} draws", log_likelihood.len());
         return Err(Error::InvalidInput(problem));
     }
     let rows = log_likelihood.len() / draws;
+    let of_row = |row: &usize| log_likelihood.iter().skip(*row).step_by(rows);
+    by_rows(rows, base_log_ratios, usize::MAX, |_| 1.0, |which| Ok(which.iter().flat_map(of_row).copied().collect()))
+}
+
+/// The same, where `log_likelihood` gives the log likelihoods of some rows at all draws, row by row, and each row counts `weight`
+/// times. At most `most_terms` of them are evaluated.
+pub fn by_rows(
+    rows: usize,
+    base_log_ratios: &[f64],
+    most_terms: usize,
+    weight: impl Fn(usize) -> f64 + Sync,
+    mut log_likelihood: impl FnMut(&[usize]) -> Result<Vec<f64>, Error>,
+) -> Result<LooFigures, Error> {
+    let used = usable(base_log_ratios)?;
     let base = BaseRatios::new(used.iter().map(|&s| base_log_ratios[s]).collect());
-    let mut of_rows = Vec::with_capacity(WIDTH * rows);
-    for row in 0..rows {
-        let log_lik: Vec<f64> = used.iter().map(|&s| log_likelihood[s * rows + row]).collect();
-        of_rows.extend(base.leave_out(&log_lik, 1.0));
+    let left_out: Vec<usize> = spaced(rows, (most_terms / used.len()).max(1)).collect();
+    let mut of_rows = Vec::with_capacity(WIDTH * left_out.len());
+    for rows in left_out.chunks(ROWS_IN_TURN) {
+        let values = log_likelihood(rows)?;
+        let of_row = |(row, values): (&usize, &[f64])| {
+            let log_lik: Vec<f64> = used.iter().map(|&s| values[s]).collect();
+            base.leave_out(&log_lik, weight(*row))
+        };
+        let found: Vec<[f64; WIDTH]> =
+            rows.par_iter().zip(values.par_chunks_exact(base_log_ratios.len())).map(of_row).collect();
+        of_rows.extend(found.into_iter().flatten());
     }
-    Ok(LooFigures::collect(&of_rows, rows, (0..rows).collect(), used.len()))
+    Ok(LooFigures::collect(&of_rows, rows, left_out, used.len()))
 }
 
 /// Draws that count: where `log p` is not finite, the posterior has no mass or could not be evaluated.

@@ -74,23 +74,44 @@ pub struct Scored {
 /// Predicts rows with known outcomes and scores the predictions, in blocks: memory does not grow with the table, except for
 /// the probabilities that are ranked (those of about a million rows at most).
 pub fn score(draws: &CoefficientDraws, data: &Dataset) -> Result<Scored, Error> {
-    let rows = data.rows();
+    score_blocks(data.rows(), |block| {
+        let table = data.take(block)?;
+        let inputs = Inputs::from(&table);
+        Ok(ScoredBlock {
+            log_predictive: draws.log_predictive(inputs, table.outcome())?,
+            predictions: predict_moments(draws, inputs)?,
+            outcome: table.outcome().to_vec(),
+        })
+    })
+}
+
+/// Predictions of some rows, with what came.
+pub(crate) struct ScoredBlock {
+    /// Log density of each outcome, averaged over draws.
+    pub log_predictive: Vec<f64>,
+    pub predictions: Predictions,
+    pub outcome: Vec<f64>,
+}
+
+/// Scores rows that are predicted in blocks.
+pub(crate) fn score_blocks(
+    rows: usize,
+    mut predict: impl FnMut(&[usize]) -> Result<ScoredBlock, Error>,
+) -> Result<Scored, Error> {
     let mut tally = Tally::default();
     let mut ranked = spaced(rows, MOST_RANKED).peekable();
     let mut shown = spaced(rows, MOST_RESIDUALS).peekable();
     for first in (0..rows).step_by(ROWS_AT_ONCE) {
         let block: Vec<usize> = (first..(first + ROWS_AT_ONCE).min(rows)).collect();
-        let table = data.take(&block)?;
-        let (inputs, outcome) = (Inputs::from(&table), table.outcome());
-        tally.nll -= draws.log_predictive(inputs, outcome)?.iter().sum::<f64>();
-        let predictions = predict_moments(draws, inputs)?;
-        tally.add(&predictions, outcome);
+        let ScoredBlock { log_predictive, predictions, outcome } = predict(&block)?;
+        tally.nll -= log_predictive.iter().sum::<f64>();
+        tally.add(&predictions, &outcome);
         for row in block {
             if ranked.next_if_eq(&row).is_some() {
-                tally.rank(&predictions, outcome, row - first);
+                tally.rank(&predictions, &outcome, row - first);
             }
             if shown.next_if_eq(&row).is_some() {
-                tally.show(&predictions, outcome, row - first);
+                tally.show(&predictions, &outcome, row - first);
             }
         }
     }

@@ -39,7 +39,8 @@ pub fn prepare(settings: &Settings, target: &Mlp) -> Result<(Config, Mixture), E
         return Err(Error::setting("finish", problem));
     }
     let spread = settings.engine.init_sd.as_ref().and_then(|sd| sd.0.first().copied()).unwrap_or(START_SPREAD);
-    let about = About { dim: weights, rows: target.num_rows(), init: (&[0.0], &[spread]), ..About::default() };
+    let about =
+        About { dim: weights, rows: target.num_rows(), init: (&[0.0], &[spread]), one_mode: true, ..About::default() };
     // One Gaussian unless a number is given.
     let count = settings.engine.components.unwrap_or_default().given().unwrap_or(1);
     let config = Config { finish: Finish::Never, ..settings.config(&about)?.with_components(count) };

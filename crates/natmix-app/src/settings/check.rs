@@ -80,11 +80,16 @@ impl Settings {
                 "spec" => (model == ModelKind::Density, "density"),
                 "program" | "init" => (model == ModelKind::Stan, "stan"),
                 "data" => (model != ModelKind::Density, "models with data"),
-                "exposure" => (model == ModelKind::Poisson, "poisson"),
-                "noise_sd" => (model == ModelKind::Linear, "linear"),
-                "weights" | "offset" | "prior_sd" | "intercept" | "stream" | "formula" => {
-                    (model.regression().is_some(), "logistic, linear, poisson and softmax")
+                "exposure" => {
+                    (matches!(model, ModelKind::Poisson | ModelKind::NegativeBinomial), "poisson and negative-binomial")
                 }
+                "trials" => (model == ModelKind::Binomial, "binomial"),
+                "event" => (model == ModelKind::Survival, "survival"),
+                "levels" => (model == ModelKind::Ordinal, "ordinal"),
+                "prior" => (model.family().is_some(), "regressions but softmax, which has `prior_sd`"),
+                "noise_sd" => (model == ModelKind::Linear, "linear"),
+                "weights" | "offset" | "intercept" | "formula" => (model.is_regression(), "regressions"),
+                "prior_sd" | "stream" => (model.regression().is_some(), "logistic, linear, poisson and softmax"),
                 _ if of_tables.contains(&setting) || of_designs.contains(&setting) => {
                     (!matches!(model, ModelKind::Density | ModelKind::Stan), "models with a table")
                 }
@@ -129,6 +134,8 @@ impl Settings {
             ("offset", "write offset(x) in the formula"),
             ("exposure", "write offset(log(x)) in the formula"),
             ("intercept", "write 0 + in the formula for none"),
+            ("trials", "write y | trials(n) ~ in the formula"),
+            ("event", "write time | event(e) ~ in the formula"),
             ("stream", "its rows are kept in memory"),
         ];
         match self.fit.given().find_map(|setting| said.iter().find(|(name, _)| *name == setting)) {

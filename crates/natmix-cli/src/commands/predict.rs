@@ -32,7 +32,7 @@ impl Lines {
 pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     folder::settle(&args.posterior)?;
     let posterior = SavedPosterior::load(&args.posterior.join(files::POSTERIOR))?;
-    if let SavedModel::Regression(_) = posterior.model {
+    if matches!(posterior.model, SavedModel::Regression(_) | SavedModel::Effects(_)) {
         check_count("--draws", args.draws, posterior.mixture.dim())?;
     }
     let (rows, notes) = posterior.read_rows(&args.data)?;

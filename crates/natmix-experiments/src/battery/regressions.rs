@@ -68,6 +68,6 @@ impl SimulatedRegression {
         let fit = FitSettings { model: Some(model), outcome: Some("y".into()), ..FitSettings::default() };
         let engine = Overrides { components: Some(components), ..Overrides::default() };
         let settings = Settings { fit, engine, ..Settings::default() };
-        Ok((Problem::regression(self.table()?, self.kind, &settings)?, settings))
+        Ok((Problem::regression(self.table()?, &settings)?, settings))
     }
 }

@@ -300,7 +300,7 @@ impl Auxiliary {
 }
 
 /// `log(1 - exp(-x))` for `x > 0`.
-fn ln_1m_exp(x: f64) -> f64 {
+pub(super) fn ln_1m_exp(x: f64) -> f64 {
     if x < std::f64::consts::LN_2 { (-(-x).exp_m1()).ln() } else { (-(-x).exp()).ln_1p() }
 }
 

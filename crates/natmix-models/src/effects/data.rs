@@ -46,6 +46,12 @@ impl EffectsData {
         self.y.len()
     }
 
+    /// The first column whose entries are all one: the intercept.
+    pub(super) fn constant_column(&self) -> Option<usize> {
+        let width = self.names.len();
+        (0..width).find(|j| (0..self.rows()).all(|row| self.x[row * width + j] == 1.0))
+    }
+
     /// Checks sizes, that all numbers are finite, and that the outcomes suit the family.
     pub fn check(&self, family: Family) -> Result<(), Error> {
         let rows = self.rows();

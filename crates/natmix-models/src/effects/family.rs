@@ -141,10 +141,16 @@ impl Family {
             }
             _ => {}
         }
-        let trials = |row: usize| data.trials.as_ref().map_or(1.0, |trials| trials[row]);
-        match (0..rows).find(|&row| !self.allows(data.y[row], trials(row))) {
-            Some(row) => invalid(format!("outcome: row {row} is {}, not {}", data.y[row], self.wanted())),
+        match self.misfit(data) {
+            Some((row, wanted)) => invalid(format!("outcome: row {row} is {}, not {wanted}", data.y[row])),
             None => Ok(()),
         }
+    }
+
+    /// The first row whose outcome does not suit the family, and what it should be.
+    pub(super) fn misfit(self, data: &EffectsData) -> Option<(usize, String)> {
+        let trials = |row: usize| data.trials.as_ref().map_or(1.0, |trials| trials[row]);
+        let row = (0..data.rows()).find(|&row| !self.allows(data.y[row], trials(row)))?;
+        Some((row, self.wanted()))
     }
 }

@@ -109,6 +109,17 @@ impl GroupShape {
         }
     }
 
+    /// The effects of one level in the units of the data, from standardised ones and the coordinates `z` of the group.
+    pub fn effects_from(&self, z: &[f64], noise: &[f64], unit: f64) -> Vec<f64> {
+        let q = self.q();
+        let l = if self.correlations() > 0 { cholesky_factor(q, &z[q..]) } else { Vec::new() };
+        let effect = |i: usize| {
+            let u = if l.is_empty() { noise[i] } else { (0..=i).map(|j| l[i * q + j] * noise[j]).sum() };
+            unit / self.scale[i] * z[self.sd_of(i)].exp() * u
+        };
+        (0..q).map(effect).collect()
+    }
+
     /// Name of a standard deviation.
     pub fn sd_name(&self, k: usize) -> String {
         match self.coefficients {

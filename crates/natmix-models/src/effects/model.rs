@@ -40,7 +40,7 @@ impl EffectsModel {
     pub fn new(family: Family, mut data: EffectsData, priors: &[PriorStatement]) -> Result<Self, Error> {
         data.check(family)?;
         let rows = data.rows();
-        let mut intercept = constant_column(&data.x, data.names.len(), rows);
+        let mut intercept = data.constant_column();
         if let (Family::Ordinal { .. }, Some(ones)) = (family, intercept) {
             // Cut points take the place of an intercept.
             let width = data.names.len();
@@ -175,11 +175,6 @@ impl EffectsModel {
         }
         statements
     }
-}
-
-/// The first column whose entries are all one.
-fn constant_column(x: &[f64], width: usize, rows: usize) -> Option<usize> {
-    (0..width).find(|j| (0..rows).all(|row| x[row * width + j] == 1.0))
 }
 
 fn outcomes(family: Family, data: &EffectsData, unit: Unit) -> Outcomes {

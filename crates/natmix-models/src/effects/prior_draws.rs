@@ -4,14 +4,13 @@ use super::family::Family;
 use super::groups::Group;
 use super::model::EffectsModel;
 use super::prior_density::standard_gamma;
+use natmix::target::Target;
+use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
-use rand::{Rng, SeedableRng};
-use rand_distr::{Binomial, Distribution, Open01, Poisson, StandardNormal, StudentT};
+use rand_distr::{Distribution, StandardNormal};
 
 /// Logarithms beyond this overflow together with what they are added to.
 const MOST_LOG: f64 = 700.0;
-/// Means beyond this have no integers of their own: the outcome is the mean.
-const MOST_COUNT: f64 = 1e15;
 
 fn stream(seed: u64, draw: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -73,51 +72,20 @@ impl EffectsModel {
     /// A draw is infinite where the predictor is too large for a number.
     pub fn outcomes_at(&self, z: &[f64], seed: u64) -> Vec<f64> {
         let rng = &mut stream(seed, u64::MAX);
-        let own = &z[self.priors.len()..];
+        let mut parameters = vec![0.0; self.dim];
+        self.to_parameters(z, &mut parameters);
+        let p = self.priors.len();
+        let own = &parameters[p..p + self.auxiliary.dim()];
         let unit = self.base.outcome;
-        let eta = self.predictors_at(z);
-        let draws = eta.into_iter().enumerate().map(|(row, eta)| match self.base.family {
-            Family::Linear => {
-                let noise: f64 = StandardNormal.sample(rng);
-                unit.centre + unit.scale * (eta + own[0].exp() * noise)
-            }
-            Family::Robust => {
-                let df = own[1].exp();
-                // Many degrees of freedom are the normal distribution.
-                let noise: f64 = match StudentT::new(df) {
-                    Ok(student) if df < 1e8 => student.sample(rng),
-                    _ => StandardNormal.sample(rng),
-                };
-                unit.centre + unit.scale * (eta + own[0].exp() * noise)
-            }
-            Family::Logistic => f64::from(u8::from(uniform(rng) < logistic(eta))),
-            Family::Binomial => {
-                let trials = self.outcomes.y[row] + self.outcomes.other[row];
-                match Binomial::new(trials as u64, logistic(eta)) {
-                    Ok(binomial) => binomial.sample(rng) as f64,
-                    Err(_) => f64::NAN,
-                }
-            }
-            Family::Poisson => count(rng, eta.exp()),
-            Family::NegativeBinomial => {
-                let shape = own[0].exp();
-                let varying = standard_gamma(rng, shape) / shape;
-                count(rng, eta.exp() * varying)
-            }
-            Family::Gamma => {
-                let shape = own[0].exp();
-                (eta + unit.centre).exp() * standard_gamma(rng, shape) / shape
-            }
-            Family::Survival => (eta + unit.centre).exp() * (-uniform(rng).ln()).powf((-own[0]).exp()),
-            Family::Ordinal { categories } => {
-                let latent = uniform(rng);
-                let mut cut = 0.0;
-                let above = (0..categories - 1).take_while(|k| {
-                    cut = if *k == 0 { own[0] } else { cut + own[*k].exp() };
-                    latent > logistic(cut - eta)
-                });
-                above.count() as f64
-            }
+        // What centring the columns has taken from predictors, cut points have got.
+        let taken = if self.base.family.cuts() > 0 { parameters[p] - z[p] } else { 0.0 };
+        let eta = self.predictors_at(z).into_iter().map(|eta| taken + unit.centre + unit.scale * eta);
+        let draws = eta.enumerate().map(|(row, eta)| {
+            let trials = match self.base.family {
+                Family::Binomial => self.outcomes.y[row] + self.outcomes.other[row],
+                _ => 1.0,
+            };
+            self.base.family.draw(own, eta, trials, rng)
         });
         draws.collect()
     }
@@ -127,21 +95,6 @@ fn effects_of(group: &Group, z: &[f64]) -> Vec<f64> {
     let mut effects = vec![0.0; group.shape.effects()];
     group.shape.effects_at(&z[group.first..group.first + group.shape.dim()], &mut effects);
     effects
-}
-
-fn uniform(rng: &mut impl Rng) -> f64 {
-    Open01.sample(rng)
-}
-
-fn logistic(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
-fn count(rng: &mut impl Rng, mean: f64) -> f64 {
-    match Poisson::new(mean) {
-        Ok(poisson) if mean < MOST_COUNT => poisson.sample(rng),
-        _ => mean.round(),
-    }
 }
 
 #[cfg(test)]

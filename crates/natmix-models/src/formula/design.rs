@@ -159,7 +159,7 @@ impl FormulaEncoding {
         if self.dim() > 0 || !self.groupings.is_empty() {
             return Ok(());
         }
-        Err(FormulaProblem::NoTerms.at(formula.terms.span).within(formula.text()))
+        Err(FormulaProblem::NoTerms.in_terms(formula))
     }
 
     /// Finds means and standard deviations, and leaves out columns that say nothing.

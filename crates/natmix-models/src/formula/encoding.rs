@@ -306,8 +306,14 @@ impl FormulaEncoding {
                 needed.insert(column, Some(levels));
             }
         }
-        for offset in &self.offsets {
-            offset.columns(&mut |name| {
+        for grouping in &self.groupings {
+            if let GroupingKind::Groups { columns, .. } = &grouping.kind {
+                columns.iter().for_each(|(name, _)| _ = needed.entry(name).or_default());
+            }
+        }
+        let trials = self.outcome.iter().filter_map(|outcome| outcome.trials.as_ref());
+        for number in self.offsets.iter().chain(trials) {
+            number.columns(&mut |name| {
                 needed.entry(name).or_default();
             });
         }

@@ -306,6 +306,11 @@ pub enum FormulaProblem {
 }
 
 impl FormulaProblem {
+    /// With the whole right side as its place.
+    pub(crate) fn in_terms(self, formula: &super::Formula) -> FormulaError {
+        self.at(formula.terms.span).within(formula.text())
+    }
+
     pub(super) fn at(self, span: Span) -> Fault {
         Fault { span, problem: self }
     }

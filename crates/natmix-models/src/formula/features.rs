@@ -54,7 +54,7 @@ impl Design {
         standardize: bool,
         standardize_outcome: bool,
     ) -> Result<Design, FormulaError> {
-        let refuse = |problem: FormulaProblem| Err(problem.at(formula.terms().span).within(formula.text()));
+        let refuse = |problem: FormulaProblem| Err(problem.in_terms(formula));
         let design = FormulaDesign::new(formula, table, options)?;
         if !design.groupings.is_empty() {
             return refuse(FormulaProblem::OnlyFixed);

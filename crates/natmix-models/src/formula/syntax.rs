@@ -170,6 +170,11 @@ impl Operator {
     }
 }
 
+/// The name of a column as a formula has to write it.
+pub(super) fn quoted(name: &str) -> String {
+    if is_plain(name) { name.to_owned() } else { format!("`{name}`") }
+}
+
 impl Expr {
     fn rank(&self) -> Rank {
         match &self.node {
@@ -193,8 +198,7 @@ impl Expr {
                 let quote = if text.contains('"') { '\'' } else { '"' };
                 write!(f, "{quote}{text}{quote}")
             }
-            Node::Column(name) if is_plain(name) => f.write_str(name),
-            Node::Column(name) => write!(f, "`{name}`"),
+            Node::Column(name) => f.write_str(&quoted(name)),
             Node::Others => f.write_str("."),
             Node::Call { function, arguments } => {
                 write!(f, "{function}(")?;

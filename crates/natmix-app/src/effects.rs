@@ -1,0 +1,192 @@
+//! Regressions with varying effects, priors by name and further families: from settings and a table to the problem, and how well a
+//! fit predicts its rows.
+
+use crate::Error;
+use crate::model_checks;
+use crate::predictive::{self, Predictive};
+use crate::problem::name_of;
+use crate::settings::{ModelKind, Settings};
+use crate::time::ResultsTime;
+use natmix::diagnose::weigh_draws;
+use natmix::family::Mixture;
+use natmix::target::Target;
+use natmix_models::effects::{EffectsDraws, EffectsOptions, EffectsRows, EffectsStudy, Family, PriorStatement};
+use natmix_models::study::StudyError;
+use natmix_models::{Formula, Scored, Table};
+use natmix_report::{ModelCheck, Scores};
+use std::path::Path;
+
+/// A regression with its data.
+pub struct TableEffects {
+    /// The table and its regression.
+    pub study: EffectsStudy,
+    /// Rows to score predictions on.
+    pub test: Option<EffectsRows>,
+    pub(crate) summary: String,
+}
+
+/// The formula and the family, where the settings describe such a regression: one with a family that has no other form, with varying
+/// effects or smooths, or with priors by name.
+pub(crate) fn described(settings: &Settings) -> Result<Option<(Formula, Family)>, Error> {
+    let fit = &settings.fit;
+    let Some(family) = fit.model.and_then(ModelKind::family) else { return Ok(None) };
+    let simple = fit.model.and_then(ModelKind::regression).is_some() && fit.prior.is_none();
+    let formula = match &fit.formula {
+        Some(text) => Formula::parse(text).map_err(StudyError::from)?,
+        None if simple => return Ok(None),
+        None if fit.outcome.is_none() => {
+            return Err(Error::setting("outcome", format!("is missing: {} needs it, or a formula", family.name())));
+        }
+        None => Formula::of_roles(&settings.design(), fit.trials.as_deref(), fit.event.as_deref())
+            .map_err(StudyError::from)?,
+    };
+    if simple && !formula.has_varying() {
+        return Ok(None);
+    }
+    let instead = [
+        ("prior_sd", "state priors with `prior` instead, such as 'x ~ normal(0, 1)'"),
+        ("noise_sd", "the noise is inferred (leave it out)"),
+        ("standardize", "columns are always scaled for the fit; priors and results are in their own units"),
+        ("stream", "its rows are kept in memory"),
+    ];
+    match fit.given().find_map(|setting| instead.iter().find(|(name, _)| *name == setting)) {
+        Some((setting, instead)) => {
+            let problem = format!("has no meaning with varying effects, priors by name or this family: {instead}");
+            Err(Error::setting(setting, problem))
+        }
+        None => Ok(Some((formula, family))),
+    }
+}
+
+impl TableEffects {
+    /// Reads the table that the settings name.
+    pub(crate) fn load(settings: &Settings, formula: &Formula, family: Family) -> Result<Self, Error> {
+        let missing = || Error::setting("data", format!("is missing: {} needs it", family.name()));
+        let path = settings.fit.data.as_deref().ok_or_else(missing)?;
+        let mut reading = settings.reading()?;
+        let (named, all) = formula.columns();
+        (reading.named, reading.named_only) = (named, all);
+        let table = Table::read_with(path, &reading)?;
+        let mut this = Self::of_table(table, settings, formula, family, Some(path))?;
+        if let Some(path) = settings.fit.test.as_deref() {
+            let (rows, facts) = this.study.memory.read(path, settings.fit.missing.unwrap_or_default())?;
+            if rows.outcome.is_none() {
+                let outcome = this.study.memory.outcome();
+                let problem = format!("{} has no column `{outcome}` to score predictions on", path.display());
+                return Err(Error::Invalid(problem));
+            }
+            let notes = facts.notes(None).into_iter().map(|note| format!("{}: {note}", name_of(path)));
+            this.study.notes.extend(notes);
+            this.test = Some(rows);
+        }
+        Ok(this)
+    }
+
+    /// From a table in memory.
+    pub(crate) fn of_table(
+        table: Table,
+        settings: &Settings,
+        formula: &Formula,
+        family: Family,
+        file: Option<&Path>,
+    ) -> Result<Self, Error> {
+        let statements = settings.fit.prior.iter().flatten().map(|text| text.parse::<PriorStatement>());
+        let options = EffectsOptions {
+            formula: settings.formula_options(),
+            priors: statements.collect::<Result<_, _>>()?,
+            categories: settings.fit.levels.clone(),
+        };
+        let study = EffectsStudy::new(table, formula, family, &options)?;
+        let summary = describe(&study, file);
+        Ok(Self { study, test: None, summary })
+    }
+}
+
+/// One line about a regression.
+fn describe(study: &EffectsStudy, file: Option<&Path>) -> String {
+    let layout = &study.memory.layout;
+    let coefficients = layout.coefficient_names().len();
+    let groups: Vec<String> = layout
+        .groupings()
+        .iter()
+        .map(|group| match group.levels.len() {
+            1 => format!(", `{}`", group.name),
+            levels => format!(", {levels} levels of `{}`", group.name),
+        })
+        .collect();
+    format!(
+        "a {} regression of `{}` on {coefficients} coefficient{}{} ({}{} rows)",
+        layout.family().name(),
+        study.memory.outcome(),
+        if coefficients == 1 { "" } else { "s" },
+        groups.concat(),
+        file.map_or_else(String::new, |file| format!("{}, ", name_of(file))),
+        study.rows.rows
+    )
+}
+
+impl Predictive {
+    /// How many of the draws `z` there is time to measure with; none if they would be too few.
+    pub(crate) fn draws_of_effects_within(
+        time: &ResultsTime,
+        study: &EffectsStudy,
+        z: &[f64],
+    ) -> Result<Option<usize>, natmix::Error> {
+        predictive::affordable(time, z.len() / study.model.dim(), |draws| {
+            let z = &z[..draws * study.model.dim()];
+            let draws = EffectsDraws::new(study.memory.layout.clone(), z, 0)?;
+            draws.log_predictive(&study.rows, &(0..study.rows.rows).collect::<Vec<_>>())?;
+            Ok(())
+        })
+    }
+
+    /// Measures them with draws `z` in the fitted space, those that the fit delivers; and whether they are of chains.
+    pub fn of_effects(
+        study: &EffectsStudy,
+        test: Option<&EffectsRows>,
+        q: &Mixture,
+        (z, of_chains): (&[f64], bool),
+        seed: u64,
+    ) -> Result<Self, natmix::Error> {
+        let (rows, d) = (&study.rows, q.dim());
+        let draws_of = |z: &[f64]| EffectsDraws::new(study.memory.layout.clone(), z, seed);
+        let count = predictive::draws_for_scores(rows.rows).min(z.len() / d);
+        let draws = draws_of(&z[..count * d])?;
+        let train = scores(draws.score(rows)?);
+        let test = test.map(|rows| draws.score(rows).map(scores)).transpose()?;
+        let smoothed = predictive::draws_to_smooth(count);
+        let found = if of_chains && z.len() >= smoothed * d {
+            draws_of(&z[..smoothed * d])?.loo(rows, &vec![0.0; smoothed], predictive::TERMS)?
+        } else {
+            let weighted = weigh_draws(&study.model, q, smoothed, seed)?;
+            draws_of(&weighted.draws)?.loo(rows, &weighted.log_ratios, predictive::TERMS)?
+        };
+        let loo = predictive::loo_for_report(&found, 0.0);
+        let log_likelihood = match predictive::draws_to_keep(rows.rows, count) {
+            Some(kept) => Some((rows.rows, draws_of(&z[..kept * d])?.log_likelihood(rows)?)),
+            None => None,
+        };
+        let checked = predictive::draws_to_check(rows.rows).min(count);
+        let compared = draws_of(&z[..checked * d])?.predictive_checks(rows)?;
+        let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
+        let family = study.memory.layout.family();
+        let model_notes = model_checks::notes(family.name(), &model_checks, &train, &found);
+        Ok(Self { train, test, loo, log_likelihood, model_checks, model_notes })
+    }
+}
+
+fn scores(Scored { scores, calibration, roc, residuals }: Scored) -> Scores {
+    Scores {
+        rows: scores.rows,
+        nll: Some(scores.nll),
+        accuracy: scores.accuracy,
+        brier: scores.brier,
+        ece: scores.ece,
+        auroc: scores.auroc,
+        rmse: scores.rmse,
+        calibration: calibration.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect(),
+        roc,
+        residuals,
+        ..Scores::default()
+    }
+}
