@@ -114,9 +114,11 @@ fn describe(study: &EffectsStudy, file: Option<&Path>) -> String {
             levels => format!(", {levels} levels of `{}`", group.name),
         })
         .collect();
+    let name = layout.family().name();
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
     format!(
-        "a {} regression of `{}` on {coefficients} coefficient{}{} ({}{} rows)",
-        layout.family().name(),
+        "{article} {} regression of `{}` on {coefficients} coefficient{}{} ({}{} rows)",
+        name,
         study.memory.outcome(),
         if coefficients == 1 { "" } else { "s" },
         groups.concat(),

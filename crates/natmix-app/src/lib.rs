@@ -9,6 +9,7 @@
 //! | [`problem`], [`effects`], [`networks`], [`stan`] | what is fitted, with its data |
 //! | [`fit`], [`finished`] | from a problem and settings to the result |
 //! | [`summary`], [`predictive`] | the report of a fit: parameters, scores on rows |
+//! | [`prior_predictive`] | what priors expect before there are data |
 //! | [`saved`], [`predict`] | the posterior in its file, and predictions for new rows |
 //! | [`record`], [`zarr`], [`folder`] | the record of a fit, written completely or not at all |
 //! | [`resume`] | what an interrupted or killed run left behind |
@@ -26,6 +27,7 @@ mod model_checks;
 pub mod networks;
 pub mod predict;
 pub mod predictive;
+pub mod prior_predictive;
 pub mod problem;
 pub mod record;
 pub mod resume;

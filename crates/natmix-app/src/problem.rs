@@ -271,7 +271,7 @@ impl Problem {
     pub fn priors(&self) -> Vec<String> {
         match self {
             Self::Regression(regression) => regression.study.regression.prior().to_vec(),
-            Self::Effects(effects) => effects.study.model.priors().iter().map(ToString::to_string).collect(),
+            Self::Effects(effects) => effects.study.model.priors().iter().map(|prior| format!("{prior:.4}")).collect(),
             Self::Network(_) => vec!["each weight and bias ~ normal(0, 1 / prior precision of its layer)".into()],
             Self::Density(_) | Self::Stan(_) | Self::External(_) => Vec::new(),
         }

@@ -33,7 +33,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         natmix fit logistic --data credit.csv --outcome bad --out fit\n  \
         natmix fit linear --data houses.csv.gz --outcome price --categorical town --test later.csv --out fit\n  \
-        natmix fit poisson --data claims.csv --formula 'claims ~ age + offset(log(years))' --out fit\n  \
+        natmix fit poisson --data claims.csv --formula 'claims ~ age + offset(log(years)) + (1 | town)' --out fit\n  \
         natmix fit density --spec target.json --components 10 --out fit\n  \
         natmix fit stan --model eight_schools.stan --data eight_schools.json --out fit\n  \
         natmix fit --config fit/config.toml --out again      (repeats a run bit for bit)")]
@@ -41,6 +41,10 @@ pub enum Command {
     /// Predict new rows with a fitted model: one line per row on standard output
     #[command(after_help = "Example:\n  natmix predict --posterior fit --data new.csv --out predictions.csv")]
     Predict(PredictArgs),
+    /// Show the priors of a regression, and what they expect of its parameters and outcomes before it sees the outcomes
+    #[command(after_help = "Example:\n  \
+        natmix prior poisson --data claims.csv --formula 'claims ~ age + (1 | town)' --prior 'age ~ normal(0, 0.1)'")]
+    Prior(Box<PriorArgs>),
     /// Draw from a posterior: CSV on standard output, or a .csv or .npy file
     #[command(after_help = "Example:\n  natmix sample --posterior fit -n 1000 --out draws.npy")]
     Sample(SampleArgs),
@@ -163,6 +167,35 @@ pub struct FitArgs {
     /// Show no progress and no summary
     #[arg(long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// `natmix prior`.
+#[derive(Debug, Args)]
+#[command(
+    mut_arg("out", |arg| arg.value_name("FILE").help_heading("Output").help("Table of the drawn outcomes: one line per draw, one column per row of the data")),
+    mut_arg("test", |arg| arg.hide(true)),
+    mut_arg("spec", |arg| arg.hide(true)),
+    mut_arg("program", |arg| arg.hide(true)),
+    mut_arg("init", |arg| arg.hide(true)),
+    mut_arg("stream", |arg| arg.hide(true)),
+    mut_arg("prior_sd", |arg| arg.hide(true)),
+    mut_arg("noise_sd", |arg| arg.hide(true)),
+    mut_arg("method", |arg| arg.hide(true)),
+    mut_arg("init_posterior", |arg| arg.hide(true)),
+    mut_arg("trace_frames", |arg| arg.hide(true))
+)]
+pub struct PriorArgs {
+    #[command(flatten)]
+    pub fit: FitSettings,
+    /// Number of draws
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one, help_heading = "Output")]
+    pub draws: usize,
+    /// Seed of the draws
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Output")]
+    pub seed: u64,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 /// `natmix predict`.

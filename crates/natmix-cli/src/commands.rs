@@ -6,6 +6,7 @@ pub mod experiments;
 pub mod fit;
 pub mod methods;
 pub mod predict;
+pub mod prior;
 pub mod report;
 pub mod reproduce;
 pub mod sample;

@@ -51,6 +51,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Fit(args) => commands::fit::run(args),
         Command::Predict(args) => commands::predict::run(args),
+        Command::Prior(args) => commands::prior::run(args),
         Command::Sample(args) => commands::sample::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Bench(args) => commands::bench::run(args),

@@ -319,10 +319,15 @@ pub(super) fn standard_gamma(rng: &mut impl Rng, shape: f64) -> f64 {
     Gamma::new(shape, 1.0).map_or(shape, |gamma| gamma.sample(rng))
 }
 
+/// With a precision, `{:.4}`, numbers have at most so many significant digits.
 impl fmt::Display for PriorDensity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, values) = self.parts();
-        let values: Vec<String> = values.iter().map(f64::to_string).collect();
+        let shown = |x: &f64| match f.precision() {
+            Some(digits) => format!("{x:.*e}", digits.saturating_sub(1)).parse().unwrap_or(*x).to_string(),
+            None => x.to_string(),
+        };
+        let values: Vec<String> = values.iter().map(shown).collect();
         write!(f, "{name}({})", values.join(", "))
     }
 }

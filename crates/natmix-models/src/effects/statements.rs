@@ -24,7 +24,9 @@ pub struct PriorStatement {
 
 impl fmt::Display for PriorStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ~ {}", self.parameter, self.prior)
+        write!(f, "{} ~ ", self.parameter)?;
+        // With its precision.
+        self.prior.fmt(f)
     }
 }
 
@@ -51,6 +53,11 @@ mod tests {
     fn statements_are_read_from_the_right() {
         let statement: PriorStatement = " a ~ b~ cauchy(0, 1)".parse().unwrap();
         assert_eq!((statement.parameter.as_str(), statement.prior.to_string().as_str()), ("a ~ b", "cauchy(0, 1)"));
+        let long: PriorStatement = "x ~ normal(-0.123456, 2)".parse().unwrap();
+        assert_eq!(
+            (format!("{long:.3}"), format!("{long}")),
+            ("x ~ normal(-0.123, 2)".into(), "x ~ normal(-0.123456, 2)".into())
+        );
         for bad in ["normal(0, 1)", "~ normal(0, 1)", "x ~ normal"] {
             assert!(bad.parse::<PriorStatement>().is_err(), "{bad}");
         }
