@@ -197,6 +197,7 @@ impl Finished {
                 rows: target.num_rows(),
                 priors: problem.priors(),
                 table: problem.table(),
+                coefficients: problem.coefficients(),
             },
             config: ("engine", settings),
         };

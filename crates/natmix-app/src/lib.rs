@@ -16,6 +16,7 @@
 //! | [`memory`] | how much memory is available for a table |
 #![forbid(unsafe_code)]
 
+mod coefficients;
 pub mod effects;
 pub mod error;
 pub mod finished;

@@ -68,7 +68,7 @@ pub fn prior_predictive(study: &EffectsStudy, draws: usize, seed: u64) -> PriorP
     let drawn: Vec<f64> = each.flatten().collect();
     let rows = study.rows.rows;
     let observed = study.rows.outcome.as_deref().unwrap_or_default();
-    let statistics: [(&str, fn(&[f64]) -> f64); 4] = [
+    let statistics: [(&str, Statistic); 4] = [
         ("mean", mean),
         ("sd", sd),
         ("smallest", |y| y.iter().copied().fold(f64::INFINITY, f64::min)),
@@ -86,6 +86,9 @@ pub fn prior_predictive(study: &EffectsStudy, draws: usize, seed: u64) -> PriorP
         drawn,
     }
 }
+
+/// A number about the outcomes of all rows.
+type Statistic = fn(&[f64]) -> f64;
 
 fn mean(y: &[f64]) -> f64 {
     y.iter().sum::<f64>() / y.len() as f64

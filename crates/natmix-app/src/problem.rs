@@ -1,6 +1,7 @@
 //! What is fitted: an analytic density, a regression, a network or a Stan program with its data, or an external function. Read and
 //! checked before anything is written.
 
+use crate::coefficients;
 use crate::effects::{self, TableEffects};
 use crate::memory;
 use crate::networks::data::NetworkData;
@@ -17,6 +18,7 @@ use natmix_models::study::StudyError;
 use natmix_models::table::{MissingRows, TableFile};
 use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Formula, Observations, OutcomeKind, Study, Table};
 use natmix_nets::Mlp;
+use natmix_report::Coefficients;
 use std::path::Path;
 use std::time::Duration;
 
@@ -248,6 +250,15 @@ impl Problem {
                 network.data.input.encoding().map(|encoding| table::summary(encoding, &network.data.facts, None))
             }
             Self::Density(_) | Self::External(_) | Self::Stan(_) => None,
+        }
+    }
+
+    /// Which parameters are coefficients and effects of groups, for the record.
+    pub(crate) fn coefficients(&self) -> Option<Coefficients> {
+        match self {
+            Self::Regression(regression) => coefficients::of_study(&regression.study),
+            Self::Effects(effects) => Some(coefficients::of_effects(&effects.study)),
+            _ => None,
         }
     }
 

@@ -3,7 +3,9 @@
 mod chains;
 mod checks;
 mod density;
+mod effects;
 mod elbo;
+mod forest;
 pub mod formation;
 mod interest;
 mod joint;
@@ -19,8 +21,21 @@ use super::{Draws, Report};
 use interest::Ranked;
 
 /// The names of all possible pictures.
-pub const NAMES: [&str; 11] =
-    ["elbo", "weights", "marginals", "pairs", "traces", "ranks", "energy", "checks", "calibration", "roc", "residuals"];
+pub const NAMES: [&str; 13] = [
+    "elbo",
+    "weights",
+    "coefficients",
+    "groups",
+    "marginals",
+    "pairs",
+    "traces",
+    "ranks",
+    "energy",
+    "checks",
+    "calibration",
+    "roc",
+    "residuals",
+];
 /// Most marginals shown.
 const MOST_MARGINALS: usize = 12;
 /// Width that fits on a phone without shrinking.
@@ -62,11 +77,14 @@ impl Picture {
 
 /// The pictures that a report has data for, in the order of the page.
 pub fn all(report: &Report, trace: &[TraceRow], draws: &Draws) -> Vec<Picture> {
-    let ranked = Ranked::new(draws);
+    // Of hundreds of effects of groups none is special: there is a picture of all of them.
+    let of_a_group = |j: usize| report.model.coefficients.as_ref().is_some_and(|about| about.is_of_a_group(j));
+    let ranked = Ranked::new(draws, |j| !of_a_group(j));
     let weights = weights(report);
     let elbo = elbo(report, trace, if weights.is_some() { 620.0 } else { 1000.0 });
     let first = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked)];
-    let all = first.into_iter().flatten().chain(chains(report, draws)).chain(checks(report));
+    let first = first.into_iter().flatten().chain(effects::all(report));
+    let all = first.chain(chains(report, draws)).chain(checks(report));
     all.chain(predictions(report)).collect()
 }
 

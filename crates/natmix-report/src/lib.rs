@@ -214,6 +214,49 @@ pub struct ModelSummary {
     /// How the table was read: its columns of text, what was left out or dropped, and what the levels of the outcome mean.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub table: Option<serde_json::Value>,
+    /// Which parameters are coefficients and effects of groups, for regressions with one linear predictor.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub coefficients: Option<Coefficients>,
+}
+
+/// The coefficients of a regression among its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Coefficients {
+    /// How many there are: they are the first parameters.
+    pub count: usize,
+    /// Whether the first is an intercept.
+    pub intercept: bool,
+    /// Standard deviation of the column of each in the data; 1 for categories, whose coefficients are differences of levels.
+    pub spreads: Vec<f64>,
+    /// What the exponential of a coefficient is called: `odds ratio`, `rate ratio`, `ratio of means` or `ratio of times`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ratio: Option<String>,
+    /// Effects that vary over groups.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub groups: Vec<GroupEffects>,
+}
+
+/// Effects that vary over groups, among the parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupEffects {
+    /// What the formula calls the grouping.
+    pub name: String,
+    /// Names of the groups.
+    pub levels: Vec<String>,
+    /// Names of the columns whose coefficients vary.
+    pub columns: Vec<String>,
+    /// Index of the first effect; they are stored group by group.
+    pub first_effect: usize,
+}
+
+impl Coefficients {
+    /// Whether a parameter is the effect of a single group.
+    pub fn is_of_a_group(&self, parameter: usize) -> bool {
+        self.groups.iter().any(|group| {
+            let effects = group.levels.len() * group.columns.len();
+            (group.first_effect..group.first_effect + effects).contains(&parameter)
+        })
+    }
 }
 
 /// Points at which the target was evaluated.

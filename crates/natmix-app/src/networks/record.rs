@@ -73,6 +73,7 @@ pub(crate) fn record(
             rows: Some(rows.rows()),
             priors: problem.priors(),
             table: problem.table(),
+            coefficients: None,
         },
         config: ("training", settings),
     });

@@ -122,6 +122,16 @@ impl EffectsLayout {
         &self.base.names
     }
 
+    /// What each column is divided by for the fit: its standard deviation, or 1 for columns of zeros and ones.
+    pub fn column_scales(&self) -> impl Iterator<Item = f64> {
+        self.base.columns.iter().map(|unit| unit.scale)
+    }
+
+    /// Which of them is the intercept.
+    pub fn intercept(&self) -> Option<usize> {
+        self.base.intercept
+    }
+
     /// Names of all parameters.
     pub fn parameter_names(&self) -> Vec<String> {
         self.base.parameter_names(self.groups.iter())

@@ -29,8 +29,8 @@ pub struct Ranked {
 }
 
 impl Ranked {
-    /// Ranks the parameters of some draws.
-    pub fn new(draws: &Draws) -> Self {
+    /// Ranks those parameters of some draws that are to be `considered`.
+    pub fn new(draws: &Draws, considered: impl Fn(usize) -> bool) -> Self {
         let dim = draws.names.len();
         let count = draws.values.len().checked_div(dim).unwrap_or(0);
         let kept: Vec<usize> = (0..count).step_by(count.div_ceil(MOST_DRAWS).max(1)).collect();
@@ -39,8 +39,14 @@ impl Ranked {
             let values: Vec<f64> = kept.iter().map(|i| draws.values[i * dim + j]).collect();
             Some(RankedColumn { name: name.clone(), density: MarginalDensity::new(&values, &component)?, values })
         };
-        let mut columns: Vec<RankedColumn> =
-            draws.names.iter().enumerate().take(MOST_CONSIDERED).filter_map(column).collect();
+        let mut columns: Vec<RankedColumn> = draws
+            .names
+            .iter()
+            .enumerate()
+            .filter(|(j, _)| considered(*j))
+            .take(MOST_CONSIDERED)
+            .filter_map(column)
+            .collect();
         // The sort is stable: equally interesting parameters keep their order.
         columns.sort_by(|a, b| interest(&b.density).total_cmp(&interest(&a.density)));
         Self { columns, component }
@@ -110,7 +116,7 @@ mod tests {
         }
         let names = ["plain", "other", "tail", "two", "plain again"].map(String::from).to_vec();
         let draws = Draws { names, values, component: (0..n).map(|i| i % 2).collect(), chains: None };
-        let ranked = Ranked::new(&draws);
+        let ranked = Ranked::new(&draws, |_| true);
         let names: Vec<&str> = ranked.columns.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["two", "tail", "plain", "other", "plain again"]);
         let draws = Draws {
@@ -121,7 +127,7 @@ mod tests {
             component: vec![],
             chains: None,
         };
-        let ranked = Ranked::new(&draws);
+        let ranked = Ranked::new(&draws, |_| true);
         let pair: Vec<&str> = ranked.for_pairs(2).iter().map(|c| c.name.as_str()).collect();
         assert_eq!(pair, ["a", "c"]);
     }
@@ -129,6 +135,8 @@ mod tests {
     #[test]
     fn no_draws_are_no_columns() {
         let empty = Draws { names: vec![], values: vec![], component: vec![], chains: None };
-        assert!(Ranked::new(&empty).columns.is_empty() && Ranked::new(&empty).for_pairs(4).is_empty());
+        assert!(
+            Ranked::new(&empty, |_| true).columns.is_empty() && Ranked::new(&empty, |_| true).for_pairs(4).is_empty()
+        );
     }
 }

@@ -81,6 +81,33 @@ fn interval(parameter: &Parameter, (lo, hi): (f64, f64)) -> String {
     )
 }
 
+/// Exponentials of the coefficients, where these are ratios that people speak of.
+pub fn ratios(report: &Report) -> String {
+    let Some(about) = &report.model.coefficients else { return String::new() };
+    let shown = report.parameters.get(usize::from(about.intercept)..about.count).unwrap_or_default();
+    let (Some(ratio), false) = (&about.ratio, shown.is_empty()) else { return String::new() };
+    let row = |parameter: &Parameter| {
+        let cells: String = [parameter.q50, parameter.q05, parameter.q95]
+            .map(|x| format!("<td>{}</td>", number::significant(x.exp(), 3)))
+            .concat();
+        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", name(&parameter.name))
+    };
+    let rows: String = shown.iter().take(MOST_ROWS).map(row).collect();
+    let heading = match ratio.as_str() {
+        "odds ratio" => "Odds ratios",
+        "rate ratio" => "Rate ratios",
+        _ => "Ratios",
+    };
+    let ratio = escape(ratio);
+    format!(
+        "<section id=\"ratios\" class=\"card\"><h2>{heading}</h2><div class=\"box\"><table>\
+         <thead><tr><th scope=\"col\">name</th><th scope=\"col\">{ratio}</th><th scope=\"col\">5%</th>\
+         <th scope=\"col\">95%</th></tr></thead><tbody>{rows}</tbody></table></div>\
+         <p class=\"aside\">For one unit more of a column, or for a level instead of the reference level; 1 is no effect.</p>\
+         </section>\n"
+    )
+}
+
 /// One score: its label and its value.
 type Score = (&'static str, fn(&Scores) -> Option<f64>);
 

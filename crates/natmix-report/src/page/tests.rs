@@ -27,6 +27,36 @@ fn without_scripts(html: &str) -> (String, Vec<&str>) {
     (kept + rest, scripts)
 }
 
+#[test]
+fn coefficients_and_groups_have_their_pictures() {
+    let mut sample = with_chains();
+    let names = |count: usize| -> Vec<String> { (0..count).map(|i| format!("n{i}")).collect() };
+    let count = sample.report.parameters.len();
+    assert!(count >= 4, "an intercept, a coefficient, and two groups");
+    sample.report.model.coefficients = Some(crate::Coefficients {
+        count: 2,
+        intercept: true,
+        spreads: vec![1.0, 2.0],
+        ratio: Some("odds ratio".into()),
+        groups: vec![crate::GroupEffects {
+            name: "clinic".into(),
+            levels: names(count - 2),
+            columns: vec!["(intercept)".into()],
+            first_effect: 2,
+        }],
+    });
+    let html = page(&sample);
+    for wanted in ["id=\"coefficients\"", "id=\"groups\"", "Odds ratios", "by one standard deviation"] {
+        assert!(html.contains(wanted), "{wanted}");
+    }
+    // Single groups have no marginals of their own.
+    assert!(html.contains(&format!("Shown are 2 of {count}")), "{html}");
+    // Indices beyond the parameters, as in a damaged file, leave the pictures out.
+    let about = sample.report.model.coefficients.as_mut().unwrap();
+    (about.count, about.groups[0].first_effect) = (count + 7, count + 9);
+    assert!(!page(&sample).contains("id=\"groups\""));
+}
+
 /// Every element closed, every id unique, no URL, no non-finite number, no script but our own.
 fn check(html: &str) {
     let mut open: Vec<&str> = Vec::new();

@@ -73,6 +73,7 @@ pub fn empty() -> Sample {
             rows: None,
             priors: vec![],
             table: None,
+            coefficients: None,
         },
         evals: Evals { points: 0, diagnostics: 0, chains: 0 },
         iterations: 0,
@@ -251,6 +252,7 @@ pub fn logistic() -> Sample {
         rows: Some(1000),
         priors: vec!["coefficients: Normal(0, 2.5) after standardising".into(), "intercept: Normal(0, 25)".into()],
         table: None,
+        coefficients: None,
     };
     sample.report.evals = Evals { points: 9_800, diagnostics: 4000, chains: 0 };
     (sample.report.iterations, sample.report.seconds) = (98, 0.61);
@@ -328,6 +330,7 @@ pub fn bad() -> Sample {
         rows: Some(512),
         priors: vec!["noise sd: half-Cauchy(5)".into()],
         table: None,
+        coefficients: None,
     };
     sample.report.evals = Evals { points: 100_000, diagnostics: 4000, chains: 0 };
     (sample.report.iterations, sample.report.seconds) = (2500, 161.0);
