@@ -93,6 +93,11 @@ class Target:
             return self.native.parameter_names
         return [name for variable in self.variables for name in variable.parameter_names(self.coords)]
 
+    @property
+    def priors(self) -> list[str]:
+        """The priors of a built-in regression in words, in the units of the data; empty for other models."""
+        return self.native.priors
+
     def flat(self, z: np.ndarray) -> np.ndarray:
         """Draws ``(n, p)`` on the variables' own scale, from points ``(n, d)``."""
         if self.constrain is None:

@@ -219,7 +219,7 @@ def Formula(
     >>> hours = np.tile(np.linspace(0, 5, 20), 6)
     >>> score = 50 + 3 * hours + np.repeat([-4.0, 1.0, 3.0, -2.0, 0.0, 2.0], 20) + np.cos(7 * np.arange(120))
     >>> target = natmix.models.Formula("score ~ hours + (1 | school)", {"score": score, "hours": hours, "school": school})
-    >>> target.parameter_names[:4]
+    >>> target.parameter_names()[:4]
     ['(intercept)', 'hours', 'sigma', 'sd(school, (intercept))']
     >>> post = natmix.fit(target)
     >>> float(post.predict({"hours": [2.0], "school": ["a new one"]})["sd"][0]) > 2

@@ -2,7 +2,6 @@
 
 use natmix_models::design::Coding;
 use natmix_models::effects::{EffectsStudy, GroupCoefficients};
-use natmix_models::formula::FormulaEncoding;
 use natmix_models::{Encoding, RegressionKind, Study};
 use natmix_report::{Coefficients, GroupEffects};
 
@@ -58,7 +57,7 @@ pub(crate) fn of_effects(study: &EffectsStudy) -> Coefficients {
 
 fn spreads(encoding: &Encoding) -> Vec<f64> {
     if let Some(formula) = &encoding.formula {
-        return spreads_of_formula(&formula.encoding);
+        return (0..formula.encoding.dim()).map(|column| formula.centre_and_scale(column).1).collect();
     }
     let of_feature = |coding: &Coding, width: usize| match coding {
         Coding::Number { scale, .. } => vec![*scale],
@@ -66,8 +65,4 @@ fn spreads(encoding: &Encoding) -> Vec<f64> {
     };
     let features = encoding.features.iter().flat_map(|feature| of_feature(&feature.coding, feature.width()));
     std::iter::repeat_n(1.0, usize::from(encoding.intercept)).chain(features).collect()
-}
-
-fn spreads_of_formula(encoding: &FormulaEncoding) -> Vec<f64> {
-    (0..encoding.dim()).map(|column| encoding.centre_and_scale(column).1).collect()
 }

@@ -186,7 +186,9 @@ fn lists_completions_and_manual() {
 fn help_has_examples_and_defaults_and_matches_the_snapshot() {
     let folder = CommandFolder::new("help");
     let mut all = String::new();
-    for command in ["", "demo", "fit", "predict", "sample", "report", "reproduce", "methods", "completions", "man"] {
+    for command in
+        ["", "demo", "fit", "prior", "predict", "sample", "report", "reproduce", "methods", "completions", "man"]
+    {
         let help = folder.expect(&[0], &format!("{command} --help")).out;
         assert!(help.contains("Example"), "no example in `natmix {command} --help`\n{help}");
         all.push_str(&format!("$ natmix {command} --help\n{help}\n"));
@@ -195,7 +197,7 @@ fn help_has_examples_and_defaults_and_matches_the_snapshot() {
     for option in fit.split("\n      --").skip(1) {
         let takes_value = option.lines().next().unwrap().contains('<');
         // Optional settings without a default.
-        let optional = "data outcome formula test spec model init categorical only without weights offset exposure max-evals max-seconds init-posterior config";
+        let optional = "data outcome formula trials levels prior test spec model init categorical only without weights offset exposure max-evals max-seconds init-posterior config";
         let name = option.split([' ', '\n']).next().unwrap();
         let known = optional.split(' ').any(|optional| optional == name);
         assert!(!takes_value || known || option.contains("[default:"), "--{name} does not state its default");
