@@ -13,7 +13,7 @@ use natmix::target::Target;
 use natmix_models::effects::{EffectsDraws, EffectsOptions, EffectsRows, EffectsStudy, Family, PriorStatement};
 use natmix_models::study::StudyError;
 use natmix_models::{Formula, Scored, Table};
-use natmix_report::{ModelCheck, Scores};
+use natmix_report::{ConditionalEffect, ModelCheck, Scores};
 use std::path::Path;
 
 /// A regression with its data.
@@ -149,7 +149,7 @@ impl Predictive {
         q: &Mixture,
         (z, of_chains): (&[f64], bool),
         seed: u64,
-    ) -> Result<Self, natmix::Error> {
+    ) -> Result<Self, Error> {
         let (rows, d) = (&study.rows, q.dim());
         let draws_of = |z: &[f64]| EffectsDraws::new(study.memory.layout.clone(), z, seed);
         let count = predictive::draws_for_scores(rows.rows).min(z.len() / d);
@@ -171,10 +171,36 @@ impl Predictive {
         let checked = predictive::draws_to_check(rows.rows).min(count);
         let compared = draws_of(&z[..checked * d])?.predictive_checks(rows)?;
         let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
+        let conditional_effects = conditional_effects(study, &draws)?;
         let family = study.memory.layout.family();
         let model_notes = model_checks::notes(family.name(), &model_checks, &train, &found);
-        Ok(Self { train, test, loo, log_likelihood, model_checks, model_notes })
+        Ok(Self { train, test, loo, log_likelihood, model_checks, conditional_effects, model_notes })
     }
+}
+
+/// Most columns whose conditional effects are shown.
+const MOST_EFFECTS: usize = 12;
+
+fn conditional_effects(study: &EffectsStudy, draws: &EffectsDraws) -> Result<Vec<ConditionalEffect>, Error> {
+    let outcome = match study.memory.layout.family() {
+        Family::Ordinal { .. } => "predictor (larger: higher categories)".to_owned(),
+        Family::Logistic => match study.memory.levels() {
+            Some([_, positive]) => format!("probability of {positive}"),
+            _ => format!("probability of {} = 1", study.memory.outcome()),
+        },
+        Family::Binomial => format!("share of {}", study.memory.outcome()),
+        _ => format!("mean of {}", study.memory.outcome()),
+    };
+    let found = study.conditional_effects(draws, MOST_EFFECTS)?.into_iter();
+    Ok(found
+        .map(|effect| ConditionalEffect {
+            column: effect.column,
+            outcome: outcome.clone(),
+            values: effect.values,
+            levels: effect.levels,
+            expected: effect.expected,
+        })
+        .collect())
 }
 
 fn scores(Scored { scores, calibration, roc, residuals }: Scored) -> Scores {

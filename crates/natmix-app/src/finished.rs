@@ -281,6 +281,7 @@ impl Finished {
             ood: None,
             loo: None,
             model_checks: Vec::new(),
+            conditional_effects: Vec::new(),
             model_notes: Vec::new(),
         }
     }

@@ -12,7 +12,7 @@ use natmix_models::checks::{self, predictive_checks};
 use natmix_models::effects::EffectsDraws;
 use natmix_models::loo::loo;
 use natmix_models::{CoefficientDraws, Dataset, LooFigures, Scored, Study, score};
-use natmix_report::{Loo, ModelCheck, Report, Scores};
+use natmix_report::{ConditionalEffect, Loo, ModelCheck, Report, Scores};
 use std::time::Instant;
 
 /// Most and fewest draws for scores and leave-one-out.
@@ -43,6 +43,8 @@ pub struct Predictive {
     pub log_likelihood: Option<(usize, Vec<f64>)>,
     /// Statistics of the data and of data drawn from the model.
     pub model_checks: Vec<ModelCheck>,
+    /// The expected outcome as one column varies.
+    pub conditional_effects: Vec<ConditionalEffect>,
     /// Remarks on the model, each with a remedy.
     pub model_notes: Vec<String>,
 }
@@ -86,7 +88,7 @@ impl Predictive {
         let compared = predictive_checks(&draws, table, units(study), seed)?;
         let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
         let model_notes = model_checks::notes(kind.name(), &model_checks, &train, &found);
-        Ok(Self { train, test, loo, log_likelihood, model_checks, model_notes })
+        Ok(Self { train, test, loo, log_likelihood, model_checks, conditional_effects: Vec::new(), model_notes })
     }
 
     /// Adds them to a report.
@@ -94,6 +96,7 @@ impl Predictive {
         (report.train, report.test) = (Some(self.train.clone()), self.test.clone());
         report.loo = Some(self.loo.clone());
         (report.model_checks, report.model_notes) = (self.model_checks.clone(), self.model_notes.clone());
+        report.conditional_effects.clone_from(&self.conditional_effects);
     }
 }
 
@@ -149,16 +152,21 @@ impl Problem {
 
     /// Measures how well it predicts its rows with draws `z` in the fitted space, those that the fit delivers; and whether they are of
     /// chains. None for problems without such rows.
-    pub fn judge_rows(&self, q: &Mixture, draws: (&[f64], bool), seed: u64) -> Result<Option<Predictive>, Error> {
-        match self {
+    pub fn judge_rows(
+        &self,
+        q: &Mixture,
+        draws: (&[f64], bool),
+        seed: u64,
+    ) -> Result<Option<Predictive>, crate::Error> {
+        Ok(match self {
             Problem::Regression(regression) => {
-                Predictive::measure(&regression.study, regression.test.as_ref(), q, draws, seed).map(Some)
+                Some(Predictive::measure(&regression.study, regression.test.as_ref(), q, draws, seed)?)
             }
             Problem::Effects(effects) => {
-                Predictive::of_effects(&effects.study, effects.test.as_ref(), q, draws, seed).map(Some)
+                Some(Predictive::of_effects(&effects.study, effects.test.as_ref(), q, draws, seed)?)
             }
-            _ => Ok(None),
-        }
+            _ => None,
+        })
     }
 
     /// How many of the draws `z` there is time to measure that with; none if they would be too few.

@@ -50,6 +50,7 @@
 //! ```
 
 mod auxiliary;
+mod conditional;
 mod curvature;
 mod data;
 mod draws;
@@ -74,6 +75,7 @@ mod study;
 mod units;
 
 pub use crate::grouping::{GroupCoefficients, Grouping};
+pub use conditional::ConditionalEffect;
 pub use data::EffectsData;
 pub use draws::EffectsDraws;
 pub use family::Family;

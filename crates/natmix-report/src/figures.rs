@@ -2,6 +2,7 @@
 
 mod chains;
 mod checks;
+mod conditional;
 mod density;
 mod effects;
 mod elbo;
@@ -21,11 +22,12 @@ use super::{Draws, Report};
 use interest::Ranked;
 
 /// The names of all possible pictures.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "elbo",
     "weights",
     "coefficients",
     "groups",
+    "conditional",
     "marginals",
     "pairs",
     "traces",
@@ -83,7 +85,7 @@ pub fn all(report: &Report, trace: &[TraceRow], draws: &Draws) -> Vec<Picture> {
     let weights = weights(report);
     let elbo = elbo(report, trace, if weights.is_some() { 620.0 } else { 1000.0 });
     let first = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked)];
-    let first = first.into_iter().flatten().chain(effects::all(report));
+    let first = first.into_iter().flatten().chain(effects::all(report)).chain(conditional(report));
     let all = first.chain(chains(report, draws)).chain(checks(report));
     all.chain(predictions(report)).collect()
 }
@@ -176,6 +178,18 @@ fn pairs(report: &Report, ranked: &Ranked) -> Option<Picture> {
         heading: "Pairs",
         caption: "Draws below the diagonal; above it the regions that hold 50% (thick) and 90% (thin) of them.".into(),
         layout: FigureLayout::Whole { wide: draw(900.0)?, narrow: draw(NARROW)? },
+    })
+}
+
+fn conditional(report: &Report) -> Option<Picture> {
+    let panels: Vec<Scene> = report.conditional_effects.iter().filter_map(conditional::draw).collect();
+    (!panels.is_empty()).then(|| Picture {
+        name: "conditional",
+        heading: "Conditional effects",
+        caption: "What the outcome is expected to be as one column varies, with the middle 90%, while numbers have their mean, \
+                  categories their reference level, and groups no effect of their own."
+            .into(),
+        layout: FigureLayout::Multiples(panels),
     })
 }
 

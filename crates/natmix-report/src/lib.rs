@@ -78,6 +78,9 @@ pub struct Report {
     /// Statistics of the data and of data drawn from the fitted model, for regressions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub model_checks: Vec<ModelCheck>,
+    /// The expected outcome as one column varies, for regressions with varying effects.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub conditional_effects: Vec<ConditionalEffect>,
     /// Remarks on the model and its data, each with a remedy. They are not about the fit and do not change the verdict.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub model_notes: Vec<String>,
@@ -217,6 +220,22 @@ pub struct ModelSummary {
     /// Which parameters are coefficients and effects of groups, for regressions with one linear predictor.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub coefficients: Option<Coefficients>,
+}
+
+/// The expected outcome as one column varies and the others stay as they typically are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConditionalEffect {
+    /// The column.
+    pub column: String,
+    /// What is expected: the outcome, as the formula writes it.
+    pub outcome: String,
+    /// Values of the column; for categories their indices.
+    pub values: Vec<f64>,
+    /// Names of the values, for categories.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub levels: Option<Vec<String>>,
+    /// 5% quantile, median and 95% quantile of the expectation at each value.
+    pub expected: Vec<[f64; 3]>,
 }
 
 /// The coefficients of a regression among its parameters.

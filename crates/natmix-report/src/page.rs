@@ -73,6 +73,7 @@ fn html(report: &Report, pictures: &[Picture], formation: Option<&Formation>) ->
         row(&["coefficients"]),
         tables::ratios(report),
         row(&["groups"]),
+        row(&["conditional"]),
         row(&["marginals"]),
         row(&["pairs"]),
         tables::parameters(&report.parameters),

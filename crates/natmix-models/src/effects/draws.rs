@@ -188,6 +188,24 @@ impl EffectsDraws {
         }
     }
 
+    /// 5% quantile, median and 95% quantile of the expected outcome of each row; of the predictor for ordered categories.
+    pub(super) fn expected(&self, rows: &EffectsRows) -> Vec<[f64; 3]> {
+        let family = self.layout.base.family;
+        let all: Vec<usize> = (0..rows.rows).collect();
+        let found = self.for_rows(rows, &all, 3, |row, eta, out| {
+            let mean = |(draw, eta): (usize, &f64)| match family {
+                Family::Ordinal { .. } => *eta,
+                _ => family.mean_and_variance(self.own(draw), *eta, rows.trials(row)).0,
+            };
+            let mut means: Vec<f64> = eta.iter().enumerate().map(mean).collect();
+            means.sort_by(f64::total_cmp);
+            for (out, (level, _)) in out.iter_mut().zip(LEVELS) {
+                *out = means[(level * (means.len() - 1) as f64).round() as usize];
+            }
+        });
+        found.as_chunks::<3>().0.to_vec()
+    }
+
     /// Mean, standard deviation and quantiles of the outcome of a row.
     fn summarise(&self, rows: &EffectsRows, row: usize, eta: &[f64], intervals: bool, out: &mut [f64]) {
         let family = self.layout.base.family;

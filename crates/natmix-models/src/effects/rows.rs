@@ -5,6 +5,7 @@ use super::family::Family;
 use super::layout::EffectsLayout;
 use super::outcome::Observed;
 use crate::formula::{FormulaEncoding, FormulaRows, GroupingRows};
+use crate::grouping::GroupCoefficients;
 use natmix::Error;
 
 /// Rows to predict or to judge predictions by. Columns are as they are in the table.
@@ -84,6 +85,15 @@ impl EffectsRows {
     /// Whether some rows are censored: their outcomes are not known.
     pub fn is_censored(&self) -> bool {
         self.event.as_ref().is_some_and(|event| event.iter().any(|seen| !seen))
+    }
+
+    /// Leaves out the effects of all groups; smooths stay.
+    pub(super) fn without_groups(&mut self, layout: &EffectsLayout) {
+        for (grouping, shape) in self.groupings.iter_mut().zip(&layout.groups) {
+            if shape.coefficients != GroupCoefficients::Shared {
+                grouping.z.fill(0.0);
+            }
+        }
     }
 
     /// Number of groups, over all rows and groupings, that the fit has not seen.

@@ -12,6 +12,7 @@
 //! assert_eq!(study.model.parameter_names()[1], "sd(clinic, (intercept))");
 //! ```
 
+use super::conditional::{TypicalColumn, typical_columns};
 use super::data::EffectsData;
 use super::family::Family;
 use super::layout::EffectsLayout;
@@ -48,6 +49,8 @@ pub struct EffectsStudy {
     pub memory: EffectsMemory,
     /// The rows in the units of the data.
     pub rows: EffectsRows,
+    /// The columns with their typical values.
+    pub(super) typical: Vec<TypicalColumn>,
     /// Warnings about the data.
     pub warnings: Vec<String>,
     /// What was found while the table was read, and what the outcome's levels mean.
@@ -131,7 +134,6 @@ impl EffectsStudy {
         let FormulaDesign { names, x, groupings, offset, outcome: y, trials, event, weights, .. } = design;
         let data = EffectsData { y, trials, event, names, x, groupings, offset, weights };
         check_outcome(family, &data, &outcome, &table)?;
-        drop(table);
         let rows = EffectsRows::of_fit(&data, family);
         let model = EffectsModel::new(family, data, &options.priors)?;
         let mut warnings = design.warnings;
@@ -147,7 +149,8 @@ impl EffectsStudy {
             _ => None,
         });
         let memory = EffectsMemory { layout: model.layout(), encoding: design.encoding };
-        Ok(Self { model, memory, rows, warnings, notes, facts })
+        let typical = typical_columns(&table, &memory);
+        Ok(Self { model, memory, rows, typical, warnings, notes, facts })
     }
 }
 

@@ -255,6 +255,13 @@ impl FormulaEncoding {
         })
     }
 
+    /// Whether some column with a coefficient is calculated from this column of the table.
+    pub(crate) fn is_factor(&self, name: &str) -> bool {
+        let mut found = false;
+        self.factors.iter().for_each(|factor| factor.columns(&mut |column, _| found |= column == name));
+        found
+    }
+
     /// Every column that is of use for new rows, and its levels if it is categorical. Those of a grouping are only looked up: a new
     /// level is a new group.
     pub(crate) fn wanted(&self) -> HashMap<&str, Option<&[String]>> {

@@ -88,6 +88,7 @@ pub fn empty() -> Sample {
         ood: None,
         loo: None,
         model_checks: vec![],
+        conditional_effects: vec![],
         model_notes: vec![],
     };
     let draws = Draws { names: vec![], values: vec![], component: vec![], chains: None };
