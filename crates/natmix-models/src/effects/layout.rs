@@ -81,7 +81,7 @@ impl BaseLayout {
     }
 }
 
-/// What the coordinates of a fit stand for. See the [module page](self).
+/// What the coordinates of a fit stand for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EffectsLayout {
