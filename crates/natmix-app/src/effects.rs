@@ -178,29 +178,15 @@ impl Predictive {
     }
 }
 
-/// Most columns whose conditional effects are shown.
-const MOST_EFFECTS: usize = 12;
-
 fn conditional_effects(study: &EffectsStudy, draws: &EffectsDraws) -> Result<Vec<ConditionalEffect>, Error> {
-    let outcome = match study.memory.layout.family() {
+    let (memory, outcome) = (&study.memory, study.memory.outcome());
+    let expected = match memory.layout.family() {
         Family::Ordinal { .. } => "predictor (larger: higher categories)".to_owned(),
-        Family::Logistic => match study.memory.levels() {
-            Some([_, positive]) => format!("probability of {positive}"),
-            _ => format!("probability of {} = 1", study.memory.outcome()),
-        },
-        Family::Binomial => format!("share of {}", study.memory.outcome()),
-        _ => format!("mean of {}", study.memory.outcome()),
+        Family::Logistic => predictive::probability_of(outcome, memory.levels()),
+        Family::Binomial => format!("share of {outcome}"),
+        _ => format!("mean of {outcome}"),
     };
-    let found = study.conditional_effects(draws, MOST_EFFECTS)?.into_iter();
-    Ok(found
-        .map(|effect| ConditionalEffect {
-            column: effect.column,
-            outcome: outcome.clone(),
-            values: effect.values,
-            levels: effect.levels,
-            expected: effect.expected,
-        })
-        .collect())
+    Ok(predictive::effects_for_report(study.conditional_effects(draws, predictive::MOST_EFFECTS)?, &expected))
 }
 
 fn scores(Scored { scores, calibration, roc, residuals }: Scored) -> Scores {

@@ -11,7 +11,8 @@ use natmix::target::Target;
 use natmix_models::checks::{self, predictive_checks};
 use natmix_models::effects::EffectsDraws;
 use natmix_models::loo::loo;
-use natmix_models::{CoefficientDraws, Dataset, LooFigures, Scored, Study, score};
+use natmix_models::study::StudyError;
+use natmix_models::{CoefficientDraws, Dataset, LooFigures, RegressionKind, Scored, Study, score};
 use natmix_report::{ConditionalEffect, Loo, ModelCheck, Report, Scores};
 use std::time::Instant;
 
@@ -22,6 +23,8 @@ const FEWEST_DRAWS: usize = 100;
 pub(crate) const TERMS: usize = 20_000_000;
 /// Fewest draws whose tail leave-one-out can smooth.
 const FEWEST_TO_SMOOTH: usize = 200;
+/// Most columns whose conditional effects are shown.
+pub(crate) const MOST_EFFECTS: usize = 12;
 /// Most draws for checks of the model, and most products of draws and rows.
 const MOST_CHECKED: usize = 500;
 const CHECKED_TERMS: usize = 2_000_000;
@@ -88,7 +91,8 @@ impl Predictive {
         let compared = predictive_checks(&draws, table, units(study), seed)?;
         let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
         let model_notes = model_checks::notes(kind.name(), &model_checks, &train, &found);
-        Ok(Self { train, test, loo, log_likelihood, model_checks, conditional_effects: Vec::new(), model_notes })
+        let conditional_effects = conditional_effects(study, &draws)?;
+        Ok(Self { train, test, loo, log_likelihood, model_checks, conditional_effects, model_notes })
     }
 
     /// Adds them to a report.
@@ -98,6 +102,43 @@ impl Predictive {
         (report.model_checks, report.model_notes) = (self.model_checks.clone(), self.model_notes.clone());
         report.conditional_effects.clone_from(&self.conditional_effects);
     }
+}
+
+/// What the expected outcome of a logistic regression is.
+pub(crate) fn probability_of(outcome: &str, levels: Option<&[String]>) -> String {
+    match levels {
+        Some([_, positive]) => format!("probability of {positive}"),
+        _ => format!("probability of {outcome} = 1"),
+    }
+}
+
+fn conditional_effects(study: &Study, draws: &CoefficientDraws) -> Result<Vec<ConditionalEffect>, Error> {
+    let outcome = study.memory.encoding.outcome.as_ref();
+    let (name, levels) = outcome.map_or(("the outcome", None), |about| (&about.column[..], about.levels.as_deref()));
+    let expected = match study.memory.kind {
+        RegressionKind::Logistic => probability_of(name, levels),
+        _ => format!("mean of {name}"),
+    };
+    let found = study.conditional_effects(draws, MOST_EFFECTS).map_err(|error| match error {
+        StudyError::Model(error) => error,
+        other => Error::InvalidInput(other.to_string()),
+    })?;
+    Ok(effects_for_report(found, &expected))
+}
+
+/// The effects of columns on what is `expected`.
+pub(crate) fn effects_for_report(
+    found: Vec<natmix_models::ConditionalEffect>,
+    expected: &str,
+) -> Vec<ConditionalEffect> {
+    let effect = |effect: natmix_models::ConditionalEffect| ConditionalEffect {
+        column: effect.column,
+        outcome: expected.to_owned(),
+        values: effect.values,
+        levels: effect.levels,
+        expected: effect.expected,
+    };
+    found.into_iter().map(effect).collect()
 }
 
 /// How many of `draws` there is time to measure with, where `measure` takes the time of some; none if they would be too few.

@@ -31,6 +31,7 @@ pub use encoding::{Coding, Encoding, Feature, INTERCEPT, OutcomeColumn};
 pub(crate) use outcome::OutcomeCheck;
 pub use outcome::{OutcomeKind, check_outcome};
 
+use crate::conditional::TypicalRow;
 use crate::error::DataError;
 use crate::table::moments::ColumnMoments;
 use crate::table::{Origin, Table, TableFacts, TableFile};
@@ -98,6 +99,8 @@ pub struct Design {
     pub warnings: Vec<String>,
     /// What was found while the table was read.
     pub facts: TableFacts,
+    /// The columns with their typical values.
+    pub(crate) typical: TypicalRow,
 }
 
 impl Design {
@@ -115,6 +118,7 @@ impl Design {
             left_out: &table.facts.skipped,
         };
         let (encoding, warnings) = Encoding::new(&columns, options)?;
+        let typical = columns.typical(&encoding);
         let facts = table.facts.clone();
         let rows = encoding.encode(table)?;
         Ok(Design {
@@ -129,6 +133,7 @@ impl Design {
             encoding,
             warnings,
             facts,
+            typical,
         })
     }
 
@@ -145,15 +150,23 @@ impl TableFile {
     /// How the columns are to be encoded, with warnings about them: the same that [`Design::new`] determines for a table
     /// in memory. [`TableFile::store`] encodes the rows with it.
     pub fn encoding(&self, options: &DesignOptions) -> Result<(Encoding, Vec<String>), DataError> {
-        let columns = Columns {
+        Encoding::new(&self.columns(), options)
+    }
+
+    /// The columns of an encoding with their typical values.
+    pub(crate) fn typical(&self, encoding: &Encoding) -> TypicalRow {
+        self.columns().typical(encoding)
+    }
+
+    fn columns(&self) -> Columns<'_> {
+        Columns {
             file: self.path(),
             names: self.names(),
             rows: self.rows(),
             levels: self.levels(),
             summaries: self.summaries(),
             left_out: &self.facts().skipped,
-        };
-        Encoding::new(&columns, options)
+        }
     }
 }
 

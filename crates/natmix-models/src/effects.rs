@@ -75,7 +75,6 @@ mod study;
 mod units;
 
 pub use crate::grouping::{GroupCoefficients, Grouping};
-pub use conditional::ConditionalEffect;
 pub use data::EffectsData;
 pub use draws::EffectsDraws;
 pub use family::Family;

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checks;
+pub mod conditional;
 pub mod densities;
 pub mod design;
 pub mod draws;
@@ -39,6 +40,7 @@ pub mod study;
 pub mod table;
 mod vector_math;
 
+pub use conditional::ConditionalEffect;
 pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
 pub use draws::{CoefficientDraws, Inputs};
 pub use error::DataError;

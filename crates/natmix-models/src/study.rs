@@ -13,7 +13,9 @@
 //! assert_eq!(study.parameter_names(), ["(intercept)", "age"]);
 //! ```
 
+use crate::conditional::{ConditionalEffect, TypicalRow, middle_90};
 use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
+use crate::draws::{CoefficientDraws, Inputs};
 use crate::error::DataError;
 use crate::formula::{Formula, FormulaError, FormulaOptions, Located};
 use crate::observations::{Dataset, Observations};
@@ -41,6 +43,8 @@ pub struct Study {
     /// What was found while the table was read.
     pub facts: TableFacts,
     log_scale: f64,
+    /// The columns with their typical values.
+    typical: TypicalRow,
 }
 
 /// What must be stored with a posterior for predictions.
@@ -125,7 +129,7 @@ impl Study {
         noise_sd: Option<f64>,
     ) -> Result<Self, StudyError> {
         let classes = design.check_outcome(outcome)?;
-        let Design { names, dim, x, outcome: y, offset, weights, encoding, warnings, facts, .. } = design;
+        let Design { names, dim, x, outcome: y, offset, weights, encoding, warnings, facts, typical, .. } = design;
         let mut observations = Observations::new(x, dim, y)?.with_names(names)?;
         if let Some(offset) = offset {
             observations = observations.with_offset(offset)?;
@@ -134,7 +138,7 @@ impl Study {
             observations = observations.with_weights(weights)?;
         }
         let kind = kind_of(outcome, classes, noise_sd);
-        Self::of_data(observations.into(), kind, encoding, (warnings, facts), prior_sd)
+        Self::of_data(observations.into(), kind, encoding, (warnings, facts, typical), prior_sd)
     }
 
     /// The same for a table that stays on disk: its rows are encoded into an unlinked file in `folder`.
@@ -148,7 +152,7 @@ impl Study {
     ) -> Result<Self, StudyError> {
         let (encoding, warnings) = file.encoding(&with_outcome(options, outcome, noise_sd))?;
         let (rows, classes) = file.store(&encoding, outcome, folder)?;
-        let found = (warnings, file.facts().clone());
+        let found = (warnings, file.facts().clone(), file.typical(&encoding));
         Self::of_data(rows.into(), kind_of(outcome, classes, noise_sd), encoding, found, prior_sd)
     }
 
@@ -156,7 +160,7 @@ impl Study {
         data: Dataset,
         kind: RegressionKind,
         encoding: Encoding,
-        (warnings, facts): (Vec<String>, TableFacts),
+        (warnings, facts, typical): (Vec<String>, TableFacts, TypicalRow),
         prior_sd: f64,
     ) -> Result<Self, StudyError> {
         let of_intercept = |j: usize| if j == 0 && encoding.intercept { INTERCEPT_PRIOR } else { 1.0 };
@@ -171,7 +175,34 @@ impl Study {
         let outcome = encoding.outcome.as_ref();
         let mut notes = facts.notes(outcome.map(|outcome| outcome.column.as_str()));
         notes.extend(outcome.and_then(|outcome| outcome.classes_in_words(kind)));
-        Ok(Self { regression, memory: RegressionMemory { kind, encoding }, warnings, notes, facts, log_scale })
+        Ok(Self { regression, memory: RegressionMemory { kind, encoding }, warnings, notes, facts, log_scale, typical })
+    }
+
+    /// What the outcome is expected to be as one column varies, for at most `most` columns, in its own units. There are none for a softmax, which
+    /// expects no number.
+    pub fn conditional_effects(
+        &self,
+        draws: &CoefficientDraws,
+        most: usize,
+    ) -> Result<Vec<ConditionalEffect>, StudyError> {
+        let (kind, encoding) = (self.memory.kind, &self.memory.encoding);
+        let (centre, scale) = encoding.outcome.as_ref().map_or((0.0, 1.0), |outcome| (outcome.centre, outcome.scale));
+        let mean = |eta: f64| match kind {
+            RegressionKind::Logistic => 1.0 / (1.0 + (-eta).exp()),
+            RegressionKind::Poisson => eta.exp(),
+            _ => centre + scale * eta,
+        };
+        let most = if matches!(kind, RegressionKind::Softmax { .. }) { 0 } else { most };
+        self.typical.effects(most, |table| {
+            let rows = encoding.encode(table)?;
+            let inputs = Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?;
+            let mut expected = vec![0.0; 3 * rows.rows];
+            draws.for_rows(inputs, 3, &mut expected, |_, eta, out| {
+                eta.iter_mut().for_each(|eta| *eta = mean(*eta));
+                out.copy_from_slice(&middle_90(eta));
+            })?;
+            Ok(expected.as_chunks::<3>().0.to_vec())
+        })
     }
 
     /// Difference between the log density of the outcomes as given and that of the outcomes as fitted.
@@ -238,6 +269,39 @@ impl Target for Study {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With a single draw the expectation is the predictor of rows that differ in one column, with and without a formula.
+    #[test]
+    fn one_column_varies_and_the_others_stay() {
+        let names = ["y", "x", "kind", "years"].map(String::from).to_vec();
+        let row = |i: usize| [(i % 5) as f64, i as f64, (i % 3) as f64, 1.0 + (i % 2) as f64];
+        let mut table = Table::from_values("memory", names, (0..12).flat_map(row).collect()).unwrap();
+        table.levels.insert(2, ["a", "b", "c"].map(String::from).to_vec());
+        let options =
+            DesignOptions { outcome: Some("y".into()), exposure: Some("years".into()), ..DesignOptions::default() };
+        let formula = Formula::parse("y ~ x + kind + offset(log(years))").unwrap();
+        let kind = OutcomeKind::Poisson;
+        let studies = [
+            Study::new(table.clone(), &options, kind, 2.5, None).unwrap(),
+            Study::by_formula(&table, &formula, &FormulaOptions::default(), true, kind, 2.5, None).unwrap(),
+        ];
+        for study in studies {
+            let z: Vec<f64> = (0..study.dim()).map(|j| 0.3 - 0.2 * j as f64).collect();
+            let mut own = vec![0.0; z.len()];
+            study.to_parameters(&z, &mut own);
+            let at = |name: &str| study.parameter_names().iter().position(|other| other == name).unwrap();
+            let draws = CoefficientDraws::new(study.memory.kind, z.len(), &z).unwrap();
+            let mut effects = study.conditional_effects(&draws, 10).unwrap();
+            effects.sort_by(|one, other| one.column.cmp(&other.column));
+            assert_eq!(effects.iter().map(|effect| effect.column.as_str()).collect::<Vec<_>>(), ["kind", "x"]);
+            let expected = |x: f64, shift: f64| 1.5 * (own[0] + x * own[at("x")] + shift).exp();
+            assert_eq!(effects[0].levels.as_deref().unwrap(), ["a", "b", "c"]);
+            assert!((effects[0].expected[2][1] / expected(5.5, own[at("kind=c")]) - 1.0).abs() < 1e-12);
+            assert_eq!((effects[1].values.len(), effects[1].values[40]), (41, 11.0));
+            assert!((effects[1].expected[40][1] / expected(11.0, 0.0) - 1.0).abs() < 1e-12);
+            assert_eq!(study.conditional_effects(&draws, 1).unwrap().len(), 1);
+        }
+    }
 
     /// Outcomes ten times as large have a density `10^-n` times as large, at the same coefficients on the scale of the fit.
     #[test]

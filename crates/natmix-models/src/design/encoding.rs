@@ -4,6 +4,7 @@
 //! `b_0 + sum b_j v_j` on the user's, with `b_j = s z_j/s_j` and `b_0 = c + s z_0 - sum b_j c_j`.
 
 use super::DesignOptions;
+use crate::conditional::TypicalRow;
 use crate::error::{DataError, Names, shown};
 use crate::formula::FormulaFeatures;
 use crate::regression::RegressionKind;
@@ -92,6 +93,14 @@ pub(super) struct Columns<'a> {
     pub summaries: &'a [Summary],
     /// Columns of the file that are not used.
     pub left_out: &'a [String],
+}
+
+impl Columns<'_> {
+    /// The columns of a design with their typical values.
+    pub(super) fn typical(&self, encoding: &Encoding) -> TypicalRow {
+        let columns = self.names.iter().zip(self.summaries).enumerate();
+        TypicalRow::of_design(encoding, columns.map(|(j, (name, summary))| (name, summary, self.levels.get(&j))))
+    }
 }
 
 impl Encoding {

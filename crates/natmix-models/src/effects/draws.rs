@@ -6,6 +6,7 @@
 use super::family::Family;
 use super::layout::{EffectsLayout, GroupParameters};
 use super::rows::EffectsRows;
+use crate::conditional::middle_90;
 use crate::draws::log_sum_exp;
 use crate::predict::{LEVELS, Predictions, entropy_of, quantile};
 use natmix::Error;
@@ -198,10 +199,7 @@ impl EffectsDraws {
                 _ => family.mean_and_variance(self.own(draw), *eta, rows.trials(row)).0,
             };
             let mut means: Vec<f64> = eta.iter().enumerate().map(mean).collect();
-            means.sort_by(f64::total_cmp);
-            for (out, (level, _)) in out.iter_mut().zip(LEVELS) {
-                *out = means[(level * (means.len() - 1) as f64).round() as usize];
-            }
+            out.copy_from_slice(&middle_90(&mut means));
         });
         found.as_chunks::<3>().0.to_vec()
     }

@@ -12,13 +12,13 @@
 //! assert_eq!(study.model.parameter_names()[1], "sd(clinic, (intercept))");
 //! ```
 
-use super::conditional::{TypicalColumn, typical_columns};
 use super::data::EffectsData;
 use super::family::Family;
 use super::layout::EffectsLayout;
 use super::model::EffectsModel;
 use super::rows::EffectsRows;
 use super::statements::PriorStatement;
+use crate::conditional::TypicalRow;
 use crate::design::OutcomeColumn;
 use crate::error::{DataError, shown};
 use crate::formula::{Formula, FormulaDesign, FormulaEncoding, FormulaOptions, FormulaProblem};
@@ -50,7 +50,7 @@ pub struct EffectsStudy {
     /// The rows in the units of the data.
     pub rows: EffectsRows,
     /// The columns with their typical values.
-    pub(super) typical: Vec<TypicalColumn>,
+    pub(super) typical: TypicalRow,
     /// Warnings about the data.
     pub warnings: Vec<String>,
     /// What was found while the table was read, and what the outcome's levels mean.
@@ -149,7 +149,7 @@ impl EffectsStudy {
             _ => None,
         });
         let memory = EffectsMemory { layout: model.layout(), encoding: design.encoding };
-        let typical = typical_columns(&table, &memory);
+        let typical = TypicalRow::of_formula(&table, &memory.encoding);
         Ok(Self { model, memory, rows, typical, warnings, notes, facts })
     }
 }

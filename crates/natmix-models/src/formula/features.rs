@@ -1,6 +1,7 @@
 //! A formula as the columns of a regression with fixed coefficients: on the scale of the fit, and back.
 
 use super::{Formula, FormulaDesign, FormulaEncoding, FormulaError, FormulaOptions, FormulaProblem, FormulaRows};
+use crate::conditional::TypicalRow;
 use crate::design::{Design, EncodedRows, Encoding, OutcomeColumn};
 use crate::error::DataError;
 use crate::table::moments::{ColumnMoments, Summary};
@@ -101,6 +102,7 @@ impl Design {
             weights: design.weights,
             ignored: Vec::new(),
         };
+        let typical = TypicalRow::of_formula(table, &design.encoding);
         let (names, intercept) = (design.names, design.encoding.intercept);
         let features = FormulaFeatures { encoding: design.encoding, standardize };
         let EncodedRows { origin, rows, dim, x, outcome: y, offset, weights, .. } =
@@ -116,6 +118,6 @@ impl Design {
             left_out: Vec::new(),
         };
         let (y, facts) = (y.unwrap_or_default(), table.facts.clone());
-        Ok(Design { origin, names, dim, rows, x, outcome: y, offset, weights, encoding, warnings, facts })
+        Ok(Design { origin, names, dim, rows, x, outcome: y, offset, weights, encoding, warnings, facts, typical })
     }
 }
