@@ -49,6 +49,7 @@ fn main_effects_are_the_fit_without_a_formula() {
         ("linear", "real", "a b town real", "--categorical town", "real~."),
         ("linear", "real", "a b real", "--no-standardize --noise-sd 0.5", "real~a+b"),
         ("linear", "real", "a b town real", "--categorical town --no-intercept", "real~0+a+b+town"),
+        ("poisson", "count", "a b town count", "--categorical town", "count~a+b+town"),
         ("softmax", "class", "a b class", "--categorical class", "class~b+a-b+b"),
     ];
     for (i, (model, outcome, columns, options, formula)) in fits.iter().enumerate() {

@@ -7,19 +7,22 @@ mod normal_slopes;
 #[path = "common/right.rs"]
 mod right;
 
-use natmix::config::Finish;
+use natmix::config::{About, Finish, Overrides};
 use natmix::target::Target;
 use natmix::{Config, fit};
-use natmix_models::effects::{EffectsModel, Family};
+use natmix_models::effects::{EffectsData, EffectsModel, Family};
 use normal_hierarchy::{exact, simulate};
 use right::{Marginal, delivered, worst_error};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 /// Fits with the defaults, for each seed, and compares what is delivered with the truth.
 fn compare(what: &str, model: &EffectsModel, truth: &[Marginal], evidence: Option<f64>, seeds: RangeInclusive<u64>) {
     let names = model.parameter_names();
+    let about = About { dim: model.dim(), rows: model.num_rows(), ..About::default() };
     for seed in seeds {
-        let fitted = fit(model, &Config { seed, ..Config::default() }).unwrap();
+        let config = Overrides { seed: Some(seed), ..Overrides::default() }.resolve(None, &about).unwrap();
+        let fitted = fit(model, &config).unwrap();
         let (parameters, weights) = delivered(model, &fitted);
         let (worst, place) = worst_error(&names, truth, &parameters, &weights);
         let diagnostics = fitted.diagnostics.as_ref().unwrap();
@@ -67,19 +70,66 @@ fn eighty_five_groups() {
 }
 
 /// Many seeds take minutes: `NATMIX_SLOW=1` runs five.
+fn seeds() -> RangeInclusive<u64> {
+    if std::env::var_os("NATMIX_SLOW").is_some() { 1..=5 } else { 1..=1 }
+}
+
 #[test]
 fn three_hundred_groups() {
-    let seeds = if std::env::var_os("NATMIX_SLOW").is_some() { 1..=5 } else { 1..=1 };
-    check("300 groups of 1 to 6", &unbalanced(300, 6), (0.5, 1.0), seeds.clone());
-    check("300 groups of 30", &[30; 300], (1.0, 1.0), seeds);
+    check("300 groups of 1 to 6", &unbalanced(300, 6), (0.5, 1.0), seeds());
+    check("300 groups of 30", &[30; 300], (1.0, 1.0), seeds());
+}
+
+/// Groups of one row say nothing by themselves; without any spread between groups the posterior reaches down to zero.
+#[test]
+fn single_rows_and_no_spread() {
+    let mut sizes = vec![1; 60];
+    sizes.extend([7; 25]);
+    check("60 groups of 1 and 25 of 7", &sizes, (0.6, 1.0), seeds());
+    check("10 groups of 8 without spread", &[8; 10], (0.0, 1.0), seeds());
+    check("85 groups of 6 without spread", &[6; 85], (0.0, 1.0), seeds());
+}
+
+/// As many as a person has: minutes, so only with `NATMIX_SLOW=1`.
+#[test]
+fn two_thousand_groups() {
+    if std::env::var_os("NATMIX_SLOW").is_none() {
+        return;
+    }
+    check("1000 groups of 5", &[5; 1000], (0.7, 1.0), 1..=2);
+    check("2000 groups of 1 to 6", &unbalanced(2000, 6), (0.7, 1.0), 1..=2);
+    slopes("2000 groups", &normal_slopes::simulate(2000, 9, 7), 1..=2);
+}
+
+fn slopes(what: &str, data: &EffectsData, seeds: RangeInclusive<u64>) {
+    let model = EffectsModel::new(Family::Linear, data.clone(), &[]).unwrap();
+    println!("{what}: {} rows, {} coordinates", data.rows(), model.dim());
+    compare(what, &model, &normal_slopes::reference(data, &model), None, seeds);
+}
+
+/// Radon in 919 homes of 85 counties (Gelman and Hill), with an intercept and the effect of the floor in each county.
+#[test]
+fn radon() {
+    let Some(data) = std::env::var_os("NATMIX_DATA").map(PathBuf::from) else {
+        println!("NATMIX_DATA is not set: not checked");
+        return;
+    };
+    let path = data.join("posteriordb_noref/radon_mn-radon_hierarchical_intercept_noncentered/data.json");
+    let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let column = |name: &str| json[name].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect::<Vec<f64>>();
+    let data = EffectsData {
+        y: column("log_radon"),
+        names: vec!["(intercept)".into(), "floor".into()],
+        x: column("floor_measure").into_iter().flat_map(|floor| [1.0, floor]).collect(),
+        ..EffectsData::default()
+    };
+    let level_of_row = column("county_idx").into_iter().map(|county| county as u32 - 1).collect();
+    slopes("radon", &normal_slopes::in_counties(data, 85, level_of_row), 1..=5);
 }
 
 #[test]
 fn intercepts_and_slopes_of_85_counties() {
-    let data = normal_slopes::simulate(85, 20, 7);
-    let model = EffectsModel::new(Family::Linear, data.clone(), &[]).unwrap();
-    println!("{} rows, {} coordinates", data.rows(), model.dim());
-    compare("counties", &model, &normal_slopes::reference(&data, &model), None, 1..=5);
+    slopes("counties", &normal_slopes::simulate(85, 20, 7), 1..=5);
 }
 
 #[test]

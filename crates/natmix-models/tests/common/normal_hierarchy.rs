@@ -155,7 +155,9 @@ pub fn exact(data: &EffectsData, model: &EffectsModel) -> (Vec<Marginal>, f64) {
     };
     box_s = range(&|at| at.0, 0.05);
     box_t = range(&|at| at.1, 0.15);
-    let (fine_s, fine_t) = (grid(box_s, 100), grid(box_t, 250));
+    // With many groups the density is nearly Gaussian, and every node costs more.
+    let (of_s, of_t) = if problem.groups.len() > 300 { (60, 100) } else { (100, 250) };
+    let (fine_s, fine_t) = (grid(box_s, of_s), grid(box_t, of_t));
     let mut nodes: Vec<(f64, f64, Given)> =
         fine_s.iter().flat_map(|s| fine_t.iter().map(|t| (*s, *t, problem.given(*s, *t)))).collect();
     let most = nodes.iter().fold(f64::NEG_INFINITY, |most, node| most.max(node.2.log_density));

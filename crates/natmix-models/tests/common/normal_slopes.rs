@@ -5,9 +5,10 @@ use crate::normal_hierarchy::{Stream, gaussian_mixture};
 use crate::right::{Marginal, PROBABILITIES};
 use natmix_models::effects::{EffectsData, EffectsModel, GroupCoefficients, Grouping, PriorDensity};
 
-const STEPS: usize = 300_000;
-/// Draws of the scales that are kept, evenly spaced.
-const KEPT: usize = 5_000;
+/// Steps, and draws of the scales that are kept, evenly spaced.
+const STEPS: (usize, usize) = (300_000, 5_000);
+/// The same for hundreds of groups, each of which costs time at every step and marginals afterwards.
+const STEPS_OF_MANY: (usize, usize) = (100_000, 1_000);
 
 /// Homes in groups, on the ground floor or not: `y = 1.5 - 0.65 x + u + v x + e`.
 pub fn simulate(groups: usize, most: usize, seed: u64) -> EffectsData {
@@ -23,9 +24,14 @@ pub fn simulate(groups: usize, most: usize, seed: u64) -> EffectsData {
             level_of_row.push(level as u32);
         }
     }
+    in_counties(data, groups, level_of_row)
+}
+
+/// All columns vary between counties.
+pub fn in_counties(mut data: EffectsData, counties: usize, level_of_row: Vec<u32>) -> EffectsData {
     data.groupings = vec![Grouping {
         name: "county".into(),
-        levels: (0..groups).map(|level| level.to_string()).collect(),
+        levels: (0..counties).map(|level| level.to_string()).collect(),
         columns: data.names.clone(),
         z: data.x.clone(),
         level_of_row,
@@ -144,18 +150,19 @@ pub fn reference(data: &EffectsData, model: &EffectsModel) -> Vec<Marginal> {
     let prior = [normal(priors[0]), normal(priors[1])];
     let problem = Problem { groups, prior, sd_priors: [priors[2], priors[3], priors[4]], lkj };
 
+    let (steps, kept) = if problem.groups.len() > 300 { STEPS_OF_MANY } else { STEPS };
     // A pilot run finds the width of each scale.
     let mut random = Stream::new(17);
     let mut at = [0.75f64.ln(), 0.35f64.ln(), 0.3f64.ln(), 0.0];
     let mut widths = [0.03, 0.15, 0.2, 0.4];
     for _ in 0..2 {
-        let pilot = metropolis(&problem, &mut at, &widths, STEPS / 10, &mut random);
+        let pilot = metropolis(&problem, &mut at, &widths, steps / 10, &mut random);
         widths = std::array::from_fn(|k| {
             let mean = pilot.iter().map(|at| at[k]).sum::<f64>() / pilot.len() as f64;
             (pilot.iter().map(|at| (at[k] - mean).powi(2)).sum::<f64>() / pilot.len() as f64).sqrt()
         });
     }
-    let draws = metropolis(&problem, &mut at, &widths, STEPS, &mut random);
+    let draws = metropolis(&problem, &mut at, &widths, steps, &mut random);
     let of_draws = |value: &dyn Fn(&[f64; 4]) -> f64| {
         let mut values: Vec<f64> = draws.iter().map(value).collect();
         values.sort_by(f64::total_cmp);
@@ -166,7 +173,7 @@ pub fn reference(data: &EffectsData, model: &EffectsModel) -> Vec<Marginal> {
         let quantiles = PROBABILITIES.map(|p| values[(p * n) as usize]);
         Marginal { quantiles, mean, sd, kurtosis: moment(4, mean) / sd.powi(4) }
     };
-    let kept: Vec<([f64; 4], Given)> = draws.iter().step_by(STEPS / KEPT).map(|at| (*at, problem.given(at))).collect();
+    let kept: Vec<([f64; 4], Given)> = draws.iter().step_by(steps / kept).map(|at| (*at, problem.given(at))).collect();
     let weights = vec![1.0 / kept.len() as f64; kept.len()];
     let gaussian = |of: MomentsAt<'_>| {
         let (means, sds): (Vec<f64>, Vec<f64>) =
