@@ -13,6 +13,7 @@ Give it a log density and get the posterior as a mixture of Gaussians, with the 
 from typing import TYPE_CHECKING, Any
 
 from . import models
+from ._compare import Claim, Comparison, Loo, Quantity, compare
 from ._fit import finish, fit
 from ._natmix import __version__
 from ._posterior import NatmixWarning, Posterior, load
@@ -26,12 +27,17 @@ if TYPE_CHECKING:
     from ._pymc import from_pymc
 
 __all__ = [
+    "Claim",
+    "Comparison",
+    "Loo",
     "NatmixWarning",
     "Posterior",
+    "Quantity",
     "Summary",
     "Target",
     "Variable",
     "__version__",
+    "compare",
     "finish",
     "fit",
     "from_callable",

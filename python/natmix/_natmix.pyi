@@ -7,7 +7,7 @@ from typing import Any, final
 from numpy import float64
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Mixture", "Record", "Run", "Target", "__version__", "fit"]
+__all__ = ["Mixture", "Record", "Run", "Target", "__version__", "compare", "fit"]
 __version__: str
 
 _Floats = NDArray[float64]
@@ -137,7 +137,7 @@ class Record:
     @staticmethod
     def load(dir: str | PathLike[str]) -> Record: ...
     def save(self, dir: str | PathLike[str], target: Target | None = None) -> None: ...
-    def parts(self) -> tuple[bytes, str, str, _Floats, list[int], _Floats | None]: ...
+    def parts(self) -> tuple[bytes, str, str, _Floats, list[int], _Floats | None, bytes | None]: ...
     @staticmethod
     def from_parts(
         posterior: bytes,
@@ -146,7 +146,10 @@ class Record:
         draws: ArrayLike,
         component: Sequence[int],
         variables: ArrayLike | None = None,
+        loo: bytes | None = None,
     ) -> Record: ...
+    def loo_rows(self, target: Target | None = None) -> dict[str, Any] | None: ...
+    def test(self, statement: str) -> tuple[dict[str, Any], str]: ...
     @property
     def report(self) -> dict[str, Any]: ...
     @property
@@ -187,6 +190,9 @@ class Record:
         per_component: bool,
     ) -> list[dict[str, _Floats]]: ...
 
+def compare(
+    names: Sequence[str], records: Sequence[Record], targets: Sequence[Target | None]
+) -> tuple[dict[str, Any], str, str]: ...
 def fit(
     target: Target,
     keywords: Mapping[str, Any],

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _natmix
+from ._compare import Claim, Loo, Quantity, loo_of, tested
 from ._summary import Summary
 from ._table import Table
 from ._target import Target, Variable, say
@@ -366,6 +367,30 @@ class Posterior:
             raise TypeError(f"the model has no {', '.join(sorted(columns))}")
         found = self._record.predict(table.values(), table.names, table.levels, draws, seed, threads, per_component)
         return {name: np.stack([part[name] for part in found]) for name in found[0]} if per_component else found[0]
+
+    @property
+    def loo(self) -> Loo | None:
+        """Leave-one-out cross-validation with the contribution of each row; None for models without rows.
+
+        It is known for regressions after a fit, for Stan programs with a generated quantity ``log_lik``, and for what was loaded from
+        a folder that has it.
+        """
+        return loo_of(self)
+
+    def test(self, statement: str) -> Claim | Quantity:
+        """The posterior probability of a statement about the parameters, with its Monte Carlo error.
+
+        ``"a > 0"``, ``"0 < a < 1 and b < a"``: comparisons joined by ``and``; parameters have the names of :meth:`summary`, in backquotes
+        where these are not plain, and ``+ - * / ^``, ``log``, ``exp``, ``sqrt`` and ``abs`` compute with them. Without a comparison it is a
+        quantity, such as ``"a / b"``, whose mean, standard deviation and quantiles are returned.
+
+        >>> import natmix
+        >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=2, names=["a", "b"], components=1)
+        >>> found = post.test("a > 0")
+        >>> abs(found.probability - 0.5) < 5 * found.se
+        True
+        """
+        return tested(self, statement)
 
     @property
     def model_checks(self) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ mod _natmix {
     #[pymodule_export]
     use super::mixture::PyMixture;
     #[pymodule_export]
-    use super::record::PyRecord;
+    use super::record::{PyRecord, compare};
     #[pymodule_export]
     use super::target::PyTarget;
 

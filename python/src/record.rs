@@ -7,6 +7,8 @@ use crate::fit::PyRun;
 use crate::mixture::PyMixture;
 use crate::stan::{VariableDraws, arrays};
 use crate::target::{PyTarget, table};
+use natmix_app::compare::{ComparableFit, compare as compare_fits};
+use natmix_app::loo_rows::LooRows;
 use natmix_app::predictive::Predictive;
 use natmix_app::record::{read_report, read_rows, write_trace};
 use natmix_app::saved::{ExternalMemory, SavedVariable};
@@ -15,6 +17,7 @@ use natmix_app::summary::DeliveredSample;
 use natmix_app::{Description, Predicted, Problem, SavedModel, SavedPosterior};
 use natmix_models::Predictions;
 use natmix_models::design::{Coding, Encoding};
+use natmix_report::comparison::{page_html, text};
 use natmix_report::{Draws, page};
 use natmix_stan::names;
 use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
@@ -25,10 +28,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Posterior, report, trace, draws and the component of each draw, in the formats of the files; and the values of all variables
-/// of a Stan program.
-type RecordParts<'py> =
-    (Bound<'py, PyBytes>, String, String, Bound<'py, PyArray2<f64>>, Vec<usize>, Option<Bound<'py, PyArray2<f64>>>);
+/// Posterior, report, trace, draws and the component of each draw, in the formats of the files; the values of all variables of a
+/// Stan program; and what each row contributes to leave-one-out.
+type RecordParts<'py> = (
+    Bound<'py, PyBytes>,
+    String,
+    String,
+    Bound<'py, PyArray2<f64>>,
+    Vec<usize>,
+    Option<Bound<'py, PyArray2<f64>>>,
+    Option<Bound<'py, PyBytes>>,
+);
 
 /// Name, shape and dimensions of a variable.
 type VariableParts = (String, Vec<usize>, Vec<String>);
@@ -102,6 +112,7 @@ impl PyRecord {
         let draws = rows(py, self.kept.draws.values.clone(), self.kept.draws.names.len())?;
         let variables = self.kept.variables.as_ref();
         let variables = variables.map(|all| rows(py, all.values.clone(), all.names.len())).transpose()?;
+        let loo = self.kept.loo_rows.as_ref().map(LooRows::to_bytes).transpose().map_err(raise)?;
         Ok((
             PyBytes::new(py, &posterior),
             report,
@@ -109,12 +120,13 @@ impl PyRecord {
             draws,
             self.kept.draws.component.clone(),
             variables,
+            loo.map(|bytes| PyBytes::new(py, &bytes)),
         ))
     }
 
     /// The inverse of `parts`.
     #[staticmethod]
-    #[pyo3(signature = (posterior, report, trace, draws, component, variables=None))]
+    #[pyo3(signature = (posterior, report, trace, draws, component, variables=None, loo=None))]
     fn from_parts(
         posterior: &[u8],
         report: &str,
@@ -122,6 +134,7 @@ impl PyRecord {
         draws: &Bound<'_, PyAny>,
         component: Vec<usize>,
         variables: Option<&Bound<'_, PyAny>>,
+        loo: Option<&[u8]>,
     ) -> PyResult<Self> {
         let posterior = SavedPosterior::from_bytes(posterior).map_err(raise)?;
         let report = read_report(report, "the report").map_err(raise)?;
@@ -140,8 +153,36 @@ impl PyRecord {
             }
             _ => None,
         };
+        let loo_rows = loo.map(LooRows::from_bytes).transpose().map_err(raise)?;
         let (formation, log_likelihood) = (None, None);
-        Ok(natmix_app::FitRecord { posterior, report, trace, draws, formation, log_likelihood, variables }.into())
+        let parts =
+            natmix_app::FitRecord { posterior, report, trace, draws, formation, log_likelihood, loo_rows, variables };
+        Ok(parts.into())
+    }
+
+    /// What each row contributes to leave-one-out: its log predictive density, k-hat and effective draws, and the numbers of all rows
+    /// and of draws; computed from the target if it is given and they are not known yet.
+    #[pyo3(signature = (target=None))]
+    fn loo_rows<'py>(&self, py: Python<'py>, target: Option<&PyTarget>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let whole = self.whole(py, target)?;
+        let (Some(rows), Some(loo)) = (&whole.loo_rows, &whole.report.loo) else { return Ok(None) };
+        let all = PyDict::new(py);
+        for (name, value) in [("elpd", loo.elpd), ("se", loo.se), ("p_loo", loo.p_loo)] {
+            all.set_item(name, value)?;
+        }
+        all.set_item("rows", rows.about.rows)?;
+        all.set_item("draws", rows.about.draws)?;
+        all.set_item("k_threshold", rows.about.k_threshold)?;
+        all.set_item("pointwise", PyArray1::from_slice(py, &rows.elpd))?;
+        all.set_item("k_hats", PyArray1::from_slice(py, &rows.k_hats))?;
+        Ok(Some(all))
+    }
+
+    /// What the draws say about a statement: what the command line prints as JSON, and its line.
+    fn test<'py>(&self, py: Python<'py>, statement: String) -> PyResult<(Bound<'py, PyAny>, String)> {
+        let found = natmix_app::hypothesis::test(&self.kept, &[statement]).map_err(raise)?;
+        let value = serde_json::to_value(&found[0]).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((to_python(py, &value)?, found[0].to_string()))
     }
 
     /// What `report.json` holds.
@@ -356,6 +397,7 @@ impl PyRecord {
         if let Some(rows) = self.rows.get() {
             rows.add_to(&mut whole.report);
             whole.log_likelihood.clone_from(&rows.log_likelihood);
+            whole.loo_rows = Some(rows.loo_rows.clone());
         }
         Ok(whole)
     }
@@ -381,6 +423,23 @@ impl PyRecord {
             _ => None,
         }
     }
+}
+
+/// Compares posteriors: what the command line prints as JSON and as text, and the page.
+#[pyfunction]
+pub fn compare<'py>(
+    py: Python<'py>,
+    names: Vec<String>,
+    records: Vec<PyRef<'py, PyRecord>>,
+    targets: Vec<Option<PyRef<'py, PyTarget>>>,
+) -> PyResult<(Bound<'py, PyAny>, String, String)> {
+    let mut fits = Vec::with_capacity(records.len());
+    for ((name, record), target) in names.into_iter().zip(&records).zip(&targets) {
+        fits.push(ComparableFit::of(record.whole(py, target.as_deref())?, name));
+    }
+    let comparison = compare_fits(&fits).map_err(raise)?;
+    let value = serde_json::to_value(&comparison).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok((to_python(py, &value)?, text(&comparison), page_html(&comparison)))
 }
 
 /// Predictions as a dictionary of arrays.

@@ -10,7 +10,7 @@ import pytest
 import stan_tools
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MORE = ("python/README.md", "README.md", "docs/answer.md", "docs/chains.md")
+MORE = ("python/README.md", "README.md", "docs/answer.md", "docs/chains.md", "docs/comparing.md")
 PAGES = sorted((REPOSITORY / "docs" / "python").glob("*.md")) + [REPOSITORY / page for page in MORE]
 
 

@@ -2,7 +2,9 @@
 //! fit predicts its rows.
 
 use crate::Error;
+use crate::loo_rows::LooRows;
 use crate::model_checks;
+use crate::outcome_mark::OutcomeMark;
 use crate::predictive::{self, Predictive};
 use crate::problem::name_of;
 use crate::settings::{ModelKind, Settings};
@@ -164,6 +166,7 @@ impl Predictive {
             draws_of(&weighted.draws)?.loo(rows, &weighted.log_ratios, predictive::TERMS)?
         };
         let loo = predictive::loo_for_report(&found, 0.0);
+        let loo_rows = LooRows::new(&found, 0.0, None, Some(OutcomeMark::of_effects(study)));
         let log_likelihood = match predictive::draws_to_keep(rows.rows, count) {
             Some(kept) => Some((rows.rows, draws_of(&z[..kept * d])?.log_likelihood(rows)?)),
             None => None,
@@ -174,7 +177,7 @@ impl Predictive {
         let conditional_effects = conditional_effects(study, &draws)?;
         let family = study.memory.layout.family();
         let model_notes = model_checks::notes(family.name(), &model_checks, &train, &found);
-        Ok(Self { train, test, loo, log_likelihood, model_checks, conditional_effects, model_notes })
+        Ok(Self { train, test, loo, loo_rows, log_likelihood, model_checks, conditional_effects, model_notes })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::networks;
 use crate::networks::verdict::LossTrend;
+use crate::predictive;
 use crate::problem::Problem;
 use crate::record::FitRecord;
 use crate::saved::{ExternalMemory, SavedModel, SavedPosterior};
@@ -201,7 +202,12 @@ impl Finished {
             },
             config: ("engine", settings),
         };
-        let report = self.report(parts);
+        let mut report = self.report(parts);
+        let loo_rows = variables.as_ref().and_then(|variables| predictive::of_log_lik(variables).transpose());
+        let loo_rows = loo_rows.transpose()?.map(|(loo, rows)| {
+            report.loo = Some(loo);
+            rows
+        });
         let posterior = SavedPosterior {
             parameter_names: draws.names.clone(),
             settings: Some(settings.clone()),
@@ -211,7 +217,7 @@ impl Finished {
             answer: self.answer,
         };
         let (trace, formation) = (self.trace, self.formation);
-        Ok(FitRecord { posterior, report, trace, draws, formation, log_likelihood: None, variables })
+        Ok(FitRecord { posterior, report, trace, draws, formation, log_likelihood: None, loo_rows, variables })
     }
 
     /// Like [`Finished::record`], with scores and leave-one-out results for the rows of a regression.
@@ -237,6 +243,7 @@ impl Finished {
         if let Some(rows) = problem.judge_rows(q, (&z, sample.chains.is_some()), settings.seed())? {
             rows.add_to(&mut record.report);
             record.log_likelihood = rows.log_likelihood;
+            record.loo_rows = Some(rows.loo_rows);
         }
         Ok(record)
     }

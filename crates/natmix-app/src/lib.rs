@@ -9,6 +9,8 @@
 //! | [`problem`], [`effects`], [`networks`], [`stan`] | what is fitted, with its data |
 //! | [`fit`], [`finished`] | from a problem and settings to the result |
 //! | [`summary`], [`predictive`] | the report of a fit: parameters, scores on rows |
+//! | [`loo_rows`], [`outcome_mark`], [`compare`](mod@compare) | what rows contribute to leave-one-out, and models compared by it |
+//! | [`hypothesis`] | probabilities of statements about parameters |
 //! | [`prior_predictive`] | what priors expect before there are data |
 //! | [`saved`], [`predict`] | the posterior in its file, and predictions for new rows |
 //! | [`record`], [`zarr`], [`folder`] | the record of a fit, written completely or not at all |
@@ -17,15 +19,19 @@
 #![forbid(unsafe_code)]
 
 mod coefficients;
+pub mod compare;
 pub mod effects;
 pub mod error;
 pub mod finished;
 pub mod fit;
 pub mod folder;
 mod formation;
+pub mod hypothesis;
+pub mod loo_rows;
 pub mod memory;
 mod model_checks;
 pub mod networks;
+pub mod outcome_mark;
 pub mod predict;
 pub mod predictive;
 pub mod prior_predictive;

@@ -1,8 +1,11 @@
 //! Predictive measures of a regression: scores, leave-one-out cross-validation, log likelihoods, checks of the model. All
 //! in the outcome's own units.
 
+use crate::loo_rows::LooRows;
 use crate::model_checks;
+use crate::outcome_mark::OutcomeMark;
 use crate::problem::Problem;
+use crate::stan::StanDraws;
 use crate::time::ResultsTime;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
@@ -10,7 +13,8 @@ use natmix::family::Mixture;
 use natmix::target::Target;
 use natmix_models::checks::{self, predictive_checks};
 use natmix_models::effects::EffectsDraws;
-use natmix_models::loo::loo;
+use natmix_models::loo::{by_rows, loo};
+use natmix_models::scores::spaced;
 use natmix_models::study::StudyError;
 use natmix_models::{CoefficientDraws, Dataset, LooFigures, RegressionKind, Scored, Study, score};
 use natmix_report::{ConditionalEffect, Loo, ModelCheck, Report, Scores};
@@ -42,6 +46,8 @@ pub struct Predictive {
     pub test: Option<Scores>,
     /// Leave-one-out cross-validation.
     pub loo: Loo,
+    /// What each row contributes to it.
+    pub loo_rows: LooRows,
     /// The number of rows, and the log likelihood of each for the first draws; `None` if they are too many to store.
     pub log_likelihood: Option<(usize, Vec<f64>)>,
     /// Statistics of the data and of data drawn from the model.
@@ -82,6 +88,7 @@ impl Predictive {
             }
         };
         let loo = loo_for_report(&found, study.log_scale());
+        let loo_rows = loo_rows(&found, study)?;
         let log_likelihood = match draws_to_keep(table.rows(), count) {
             Some(kept) => Some((table.rows(), log_likelihood(study, &few[..kept * q.dim()])?)),
             None => None,
@@ -92,7 +99,7 @@ impl Predictive {
         let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
         let model_notes = model_checks::notes(kind.name(), &model_checks, &train, &found);
         let conditional_effects = conditional_effects(study, &draws)?;
-        Ok(Self { train, test, loo, log_likelihood, model_checks, conditional_effects, model_notes })
+        Ok(Self { train, test, loo, loo_rows, log_likelihood, model_checks, conditional_effects, model_notes })
     }
 
     /// Adds them to a report.
@@ -183,6 +190,40 @@ pub(crate) fn loo_for_report(found: &LooFigures, log_scale: f64) -> Loo {
         max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         influential: model_checks::influential_rows(found),
     }
+}
+
+/// Leave-one-out of a Stan program by its generated quantity `log_lik` or `log_likelihood`, if it has one; its draws count as draws of
+/// the posterior. None if these are not finite.
+pub(crate) fn of_log_lik(draws: &StanDraws) -> Result<Option<(Loo, LooRows)>, Error> {
+    let Some(found) = draws.variables().find(|one| one.group == "log_likelihood") else { return Ok(None) };
+    let (rows, width) = (found.variable.columns.len(), draws.names.len());
+    let count = draws.values.len() / width.max(1);
+    let kept = (TERMS / rows.max(1)).clamp(MOST_DRAWS, count.max(MOST_DRAWS)).min(count);
+    let which: Vec<&[f64]> = spaced(count, kept).map(|draw| &draws.values[draw * width..(draw + 1) * width]).collect();
+    let at = |row: &usize| found.variable.columns[*row];
+    let of_rows = |chosen: &[usize]| -> Vec<f64> {
+        chosen.iter().flat_map(|row| which.iter().map(move |draw| draw[at(row)])).collect()
+    };
+    let finite = |row: usize| which.iter().all(|draw| draw[at(&row)].is_finite());
+    if rows == 0 || kept < FEWEST_DRAWS || !(0..rows).all(finite) {
+        return Ok(None);
+    }
+    let found = by_rows(rows, &vec![0.0; kept], TERMS, |_| 1.0, |chosen| Ok(of_rows(chosen)))?;
+    Ok(Some((loo_for_report(&found, 0.0), LooRows::new(&found, 0.0, None, None))))
+}
+
+/// What each row contributes to leave-one-out.
+fn loo_rows(found: &LooFigures, study: &Study) -> Result<LooRows, Error> {
+    let data = study.regression.data();
+    let left_out = data.take(&found.left_out)?;
+    // Weights by row of the table, of those that were left out.
+    let weights = left_out.weights().map(|weights| {
+        let mut all = vec![0.0; data.rows()];
+        found.left_out.iter().zip(weights).for_each(|(row, weight)| all[*row] = *weight);
+        all
+    });
+    let log_scale = -units(study).1.ln();
+    Ok(LooRows::new(found, log_scale, weights.as_deref(), Some(OutcomeMark::of_study(study)?)))
 }
 
 impl Problem {

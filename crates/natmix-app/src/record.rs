@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::folder::{OutputFolder, Scope, settle};
+use crate::loo_rows::LooRows;
 use crate::saved::{SavedModel, SavedPosterior};
 use crate::stan::StanDraws;
 use crate::stan::store::{ShapedVariables, add_variables, groups, read_variables};
@@ -27,6 +28,8 @@ pub mod files {
     pub const TRACE: &str = "trace.jsonl";
     /// Draws that ArviZ opens.
     pub const DRAWS: &str = "draws.zarr";
+    /// What each row contributes to leave-one-out, if there are rows.
+    pub const LOO: &str = "loo.safetensors";
     /// How the mixture formed, if requested.
     pub const FRAMES: &str = "frames.json";
     /// The state from which an interrupted run is resumed.
@@ -46,7 +49,8 @@ pub mod files {
     /// What it takes to resume a run.
     pub const CHECKPOINTS: [&str; 2] = [CHECKPOINT, BEST];
     /// All of them; other files in the folder are the user's own.
-    pub const RESULTS: [&str; 10] = [POSTERIOR, REPORT, DRAWS, TRACE, PAGE, FIGURES, CONFIG, FRAMES, CHECKPOINT, BEST];
+    pub const RESULTS: [&str; 11] =
+        [POSTERIOR, REPORT, DRAWS, TRACE, PAGE, FIGURES, CONFIG, FRAMES, LOO, CHECKPOINT, BEST];
 }
 
 /// Most parameters that have an array each in `draws.zarr`: four files or folders per parameter take long to write. More are in
@@ -73,6 +77,8 @@ pub struct FitRecord {
     pub formation: Option<Formation>,
     /// The number of rows, and the log likelihood of each for the first draws, if measured.
     pub log_likelihood: Option<(usize, Vec<f64>)>,
+    /// What each row contributes to leave-one-out, if measured.
+    pub loo_rows: Option<LooRows>,
     /// Draws of all variables of a Stan program.
     pub variables: Option<StanDraws>,
 }
@@ -104,6 +110,11 @@ impl FitRecord {
             // A killed run may have left frames.
             None => page::remove(&dir.join(files::FRAMES)).map_err(Error::io(format!("remove {}", files::FRAMES)))?,
         }
+        match &self.loo_rows {
+            Some(rows) => rows.save(&dir.join(files::LOO))?,
+            // The same holds for what each row contributes.
+            None => page::remove(&dir.join(files::LOO)).map_err(Error::io(format!("remove {}", files::LOO)))?,
+        }
         write_page(dir, &self.report, &self.trace, &self.draws, self.formation.as_ref())?;
         self.posterior.save(&dir.join(files::POSTERIOR))
     }
@@ -117,7 +128,8 @@ impl FitRecord {
             SavedModel::Stan(memory) => Some(read_variables(&dir.join(files::DRAWS), memory, draws.component.len())?),
             _ => None,
         };
-        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None, variables })
+        let loo_rows = LooRows::load(&dir.join(files::LOO))?;
+        Ok(Self { posterior, report, trace, draws, formation, log_likelihood: None, loo_rows, variables })
     }
 }
 

@@ -48,6 +48,14 @@ pub enum Command {
     /// Draw from a posterior: CSV on standard output, or a .csv or .npy file
     #[command(after_help = "Example:\n  natmix sample --posterior fit -n 1000 --out draws.npy")]
     Sample(SampleArgs),
+    /// Compare models of the same outcomes: leave-one-out, stacking weights, evidence
+    #[command(after_help = "Example:\n  natmix compare varying pooled --out comparison.html")]
+    Compare(CompareArgs),
+    /// Posterior probabilities of statements about parameters, with their errors
+    #[command(after_help = "Examples:\n  \
+        natmix test fit 'age > 0' '0 < dose < 2 and age < 0.1'\n  \
+        natmix test fit 'exp(dose)'      (a quantity: its mean, standard deviation and quantiles)")]
+    Test(TestArgs),
     /// Repeat the experiments of the paper; MNIST and UCI data are read from the folder given by NATMIX_DATA
     #[command(after_help = "Examples:\n  \
         natmix reproduce decision-boundaries --out boundaries\n  \
@@ -271,6 +279,34 @@ pub struct SampleArgs {
     /// Seed of the draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// `natmix compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Folders of fits, two or more
+    #[arg(required = true, num_args = 2.., value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Page with pictures and tables
+    #[arg(long, value_name = "FILE.html")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `natmix test`.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Folder of a fit
+    pub dir: PathBuf,
+    /// Comparisons with < <= > >=, joined by `and`; or quantities. Parameters have the names of the fit; + - * / ^, parentheses, log,
+    /// exp, sqrt and abs compute with them
+    #[arg(required = true, value_name = "STATEMENT", allow_hyphen_values = true)]
+    pub statements: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `natmix report`.

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod bench;
+pub mod compare;
 pub mod demo;
 pub mod experiments;
 pub mod fit;
@@ -11,3 +12,4 @@ pub mod report;
 pub mod reproduce;
 pub mod sample;
 mod stan_csv;
+pub mod test;

@@ -53,6 +53,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Predict(args) => commands::predict::run(args),
         Command::Prior(args) => commands::prior::run(args),
         Command::Sample(args) => commands::sample::run(args),
+        Command::Compare(args) => commands::compare::run(args),
+        Command::Test(args) => commands::test::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Bench(args) => commands::bench::run(args),
         Command::Experiments { experiment } => commands::experiments::run(experiment),

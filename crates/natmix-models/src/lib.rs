@@ -7,8 +7,9 @@
 //! | [`formula`] | formulas such as `y ~ x * g`, and the designs they stand for |
 //! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the regressions as targets of the engine, and together with a table |
 //! | [`effects`] | regressions with more families and varying effects, as targets; priors by name |
+//! | [`statement`] | statements about parameters, such as `a - b > 0.1` |
 //! | [`densities`] | analytic densities with known answers, and their files |
-//! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo), [`checks`] | predictions and scores for rows, checks of the model |
+//! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo), [`stacking`], [`checks`] | predictions and scores for rows, weights of models, checks of the model |
 #![forbid(unsafe_code)]
 
 pub mod checks;
@@ -35,7 +36,9 @@ pub mod row_file;
 pub mod scores;
 pub mod softmax;
 pub mod source;
+pub mod stacking;
 pub mod start;
+pub mod statement;
 pub mod study;
 pub mod table;
 mod vector_math;

@@ -79,7 +79,12 @@ pub struct LooFigures {
 impl LooFigures {
     /// Whether the contribution of the `i`-th of the rows left out can be trusted.
     pub fn trusted(&self, i: usize) -> bool {
-        self.k_hats[i] < self.k_threshold || self.draws as f64 / self.ess[i] - 1.0 <= EQUAL_WEIGHTS_VARIANCE
+        self.k_hats[i] < self.k_threshold || Self::equal_weights(self.draws as f64, self.ess[i])
+    }
+
+    /// Whether weights hardly vary, from the number of draws and of effective draws: their k-hat then means nothing.
+    pub fn equal_weights(draws: f64, ess: f64) -> bool {
+        draws / ess - 1.0 <= EQUAL_WEIGHTS_VARIANCE
     }
 
     /// Number of rows whose k-hat is too large, or could not be computed.

@@ -362,7 +362,7 @@ pub fn roc(score: &[f64], outcome: &[f64]) -> Vec<(f64, f64)> {
 }
 
 /// Evenly spaced rows, at most `most` out of `rows`.
-pub(crate) fn spaced(rows: usize, most: usize) -> impl Iterator<Item = usize> {
+pub fn spaced(rows: usize, most: usize) -> impl Iterator<Item = usize> {
     let count = rows.min(most);
     (0..count).map(move |i| (i as u128 * rows as u128 / count as u128) as usize)
 }

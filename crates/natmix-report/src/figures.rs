@@ -4,6 +4,7 @@ mod chains;
 mod checks;
 mod conditional;
 mod density;
+pub(crate) mod differences;
 mod effects;
 mod elbo;
 mod forest;
@@ -13,7 +14,7 @@ mod joint;
 mod marginals;
 mod pairs;
 mod scores;
-mod weights;
+pub(crate) mod weights;
 
 use natmix::observe::TraceRow;
 

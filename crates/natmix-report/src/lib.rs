@@ -4,6 +4,7 @@
 //! of this package and therefore defined here: packages that fit fill them in, and drawing does not depend on fitting.
 #![forbid(unsafe_code)]
 
+pub mod comparison;
 pub mod figure;
 mod figures;
 pub mod formation;

@@ -93,6 +93,7 @@ pub(crate) fn record(
         draws: sampled,
         formation: found.formation,
         log_likelihood: None,
+        loo_rows: None,
         variables: None,
     })
 }

@@ -19,8 +19,10 @@ pub struct EffectsRows {
     pub(super) offset: Option<Vec<f64>>,
     /// The outcomes, if they are known.
     pub outcome: Option<Vec<f64>>,
-    pub(super) trials: Option<Vec<f64>>,
-    pub(super) event: Option<Vec<bool>>,
+    /// Number of trials of each row, for the binomial family.
+    pub trials: Option<Vec<f64>>,
+    /// Whether the event was seen in each row, for survival; otherwise the time is censored.
+    pub event: Option<Vec<bool>>,
     /// How often each row counts.
     pub weights: Option<Vec<f64>>,
     /// Columns that the formula does not use.

@@ -46,20 +46,25 @@ impl std::error::Error for Located {}
 
 impl fmt::Display for Located {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Characters of the formula that are shown on either side of the place, if it is long.
-        const AROUND: usize = 40;
-        let text: Vec<(usize, char)> = self.formula.char_indices().collect();
-        let first = text.iter().take_while(|(byte, _)| *byte < self.span.start).count();
-        let length = text.iter().filter(|(byte, _)| (self.span.start..self.span.end).contains(byte)).count().max(1);
-        let length = length.min(2 * AROUND);
-        let from = if first > AROUND && text.len() > 2 * AROUND { first - AROUND } else { 0 };
-        let to = text.len().min((first + length + AROUND).max(2 * AROUND));
-        let part: String =
-            text[from..to].iter().map(|(_, c)| if c.is_control() || c.is_whitespace() { ' ' } else { *c }).collect();
-        let (before, after) = (if from > 0 { "... " } else { "" }, if to < text.len() { " ..." } else { "" });
-        let indent = " ".repeat(before.len() + first - from);
-        write!(f, "{}\n  {before}{part}{after}\n  {indent}{}", self.problem, "^".repeat(length))
+        point_at(f, &self.problem, &self.formula, self.span)
     }
+}
+
+/// Writes what is wrong, and below it the part of a text around the place.
+pub(crate) fn point_at(f: &mut fmt::Formatter<'_>, problem: &dyn fmt::Display, whole: &str, span: Span) -> fmt::Result {
+    /// Characters that are shown on either side of the place, if the text is long.
+    const AROUND: usize = 40;
+    let text: Vec<(usize, char)> = whole.char_indices().collect();
+    let first = text.iter().take_while(|(byte, _)| *byte < span.start).count();
+    let length = text.iter().filter(|(byte, _)| (span.start..span.end).contains(byte)).count().max(1);
+    let length = length.min(2 * AROUND);
+    let from = if first > AROUND && text.len() > 2 * AROUND { first - AROUND } else { 0 };
+    let to = text.len().min((first + length + AROUND).max(2 * AROUND));
+    let part: String =
+        text[from..to].iter().map(|(_, c)| if c.is_control() || c.is_whitespace() { ' ' } else { *c }).collect();
+    let (before, after) = (if from > 0 { "... " } else { "" }, if to < text.len() { " ..." } else { "" });
+    let indent = " ".repeat(before.len() + first - from);
+    write!(f, "{problem}\n  {before}{part}{after}\n  {indent}{}", "^".repeat(length))
 }
 
 /// A problem with its place, before the formula is known.

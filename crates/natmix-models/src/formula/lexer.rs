@@ -4,7 +4,7 @@ use super::error::{Fault, FormulaProblem, Span};
 
 /// A piece of a formula.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     Number(f64),
     /// The name of a column or function; whether it stood in backquotes.
     Name(String, bool),
@@ -29,16 +29,17 @@ pub(super) enum Token {
 }
 
 /// Whether a name can be written without backquotes.
-pub(super) fn is_plain(name: &str) -> bool {
+pub(crate) fn is_plain(name: &str) -> bool {
     starts_name(name) && name.chars().all(continues_name)
 }
 
 /// A name starts with a letter or underscore, or with dots before one.
-fn starts_name(text: &str) -> bool {
+pub(crate) fn starts_name(text: &str) -> bool {
     text.trim_start_matches('.').starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-fn continues_name(c: char) -> bool {
+/// What may follow in a name.
+pub(crate) fn continues_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
 
@@ -94,7 +95,8 @@ fn token(rest: &str, c: char) -> Result<(Token, usize), (usize, FormulaProblem)>
     Ok((simple, 1))
 }
 
-fn quoted(rest: &str, quote: char) -> Result<(Token, usize), (usize, FormulaProblem)> {
+/// Text between two quotes, and its length with them.
+pub(crate) fn quoted(rest: &str, quote: char) -> Result<(Token, usize), (usize, FormulaProblem)> {
     let Some(length) = rest[1..].find(quote) else {
         return Err((rest.len(), FormulaProblem::Unclosed(quote)));
     };
@@ -106,7 +108,8 @@ fn quoted(rest: &str, quote: char) -> Result<(Token, usize), (usize, FormulaProb
     }
 }
 
-fn number(rest: &str) -> Result<(Token, usize), (usize, FormulaProblem)> {
+/// A number, and its length.
+pub(crate) fn number(rest: &str) -> Result<(Token, usize), (usize, FormulaProblem)> {
     let bytes = rest.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let mut length = digits(0);

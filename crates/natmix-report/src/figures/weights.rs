@@ -28,9 +28,20 @@ pub fn draw(components: &[ComponentSummary], width: f64) -> Option<Scene> {
     if !folded.is_empty() {
         bars.push((format!("{} others", folded.len()), folded.iter().map(|w| w.1).sum(), Ink::AXIS));
     }
+    Some(draw_bars(bars, width, "component", "Weights of the components"))
+}
+
+/// The weights of models, in their order; `None` for a single one.
+pub fn of_models(weights: &[(String, f64)], width: f64) -> Option<Scene> {
+    let bars =
+        weights.iter().map(|(name, weight)| (text::fit(name, 12.0, false, 0.4 * width), *weight, Ink::series(0)));
+    (weights.len() > 1).then(|| draw_bars(bars.collect(), width, "model", "Stacking weights of the models"))
+}
+
+fn draw_bars(bars: Vec<(String, f64, Ink)>, width: f64, what: &str, title: &str) -> Scene {
     let (row, top) = ((200.0 / bars.len() as f64).clamp(22.0, 36.0), 26.0);
-    let mut scene = Scene::new(width, top + row * bars.len() as f64 + 4.0, "Weights of the components");
-    scene.text(TextLabel::new((0.0, 12.0), "component", TICK, Ink::MUTED));
+    let mut scene = Scene::new(width, top + row * bars.len() as f64 + 4.0, title);
+    scene.text(TextLabel::new((0.0, 12.0), what, TICK, Ink::MUTED));
     scene.text(TextLabel::new((width, 12.0), "weight", TICK, Ink::MUTED).anchored(Anchor::End));
     let left = bars.iter().map(|bar| text::width(&bar.0, 12.0, false)).fold(18.0, f64::max) + 10.0;
     let right = width - 52.0;
@@ -44,5 +55,5 @@ pub fn draw(components: &[ComponentSummary], width: f64) -> Option<Scene> {
         scene.text(TextLabel::new((left - 8.0, base), name, 12.0, Ink::TEXT).anchored(Anchor::End));
         scene.text(TextLabel::new((width, base), number::percent(weight), 12.0, Ink::TEXT).anchored(Anchor::End));
     }
-    Some(scene)
+    scene
 }
