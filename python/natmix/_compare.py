@@ -147,8 +147,8 @@ class Comparison:
 def compare(*posteriors: Posterior | Mapping[str, Posterior]) -> Comparison:
     """Compare posteriors of the same outcomes by leave-one-out cross-validation and by their evidence.
 
-    Posteriors are called ``model 1``, ``model 2``, ...; a mapping gives them names of their own. Leave-one-out is known for regressions
-    after a fit, and for all models whose folder has it. Models of other outcomes, or of other rows, raise ValueError.
+    Posteriors are called ``model 1``, ``model 2``, ...; a mapping gives them names of their own. Leave-one-out is known for
+    regressions after a fit, and for all models whose folder has it. Models of other outcomes, or of other rows, raise ValueError.
 
     Examples
     --------

@@ -372,17 +372,17 @@ class Posterior:
     def loo(self) -> Loo | None:
         """Leave-one-out cross-validation with the contribution of each row; None for models without rows.
 
-        It is known for regressions after a fit, for Stan programs with a generated quantity ``log_lik``, and for what was loaded from
-        a folder that has it.
+        It is known for regressions after a fit, for Stan programs with a generated quantity ``log_lik``, and for what was loaded
+        from a folder that has it.
         """
         return loo_of(self)
 
     def test(self, statement: str) -> Claim | Quantity:
         """The posterior probability of a statement about the parameters, with its Monte Carlo error.
 
-        ``"a > 0"``, ``"0 < a < 1 and b < a"``: comparisons joined by ``and``; parameters have the names of :meth:`summary`, in backquotes
-        where these are not plain, and ``+ - * / ^``, ``log``, ``exp``, ``sqrt`` and ``abs`` compute with them. Without a comparison it is a
-        quantity, such as ``"a / b"``, whose mean, standard deviation and quantiles are returned.
+        ``"a > 0"``, ``"0 < a < 1 and b < a"``: comparisons joined by ``and``; parameters have the names of :meth:`summary`, in
+        backquotes where these are not plain, and ``+ - * / ^``, ``log``, ``exp``, ``sqrt`` and ``abs`` compute with them. Without
+        a comparison it is a quantity, such as ``"a / b"``, whose mean, standard deviation and quantiles are returned.
 
         >>> import natmix
         >>> post = natmix.fit(lambda z: (-0.5 * (z**2).sum(axis=1), -z), dim=2, names=["a", "b"], components=1)

@@ -3,11 +3,11 @@
 use crate::Error;
 use crate::networks;
 use crate::networks::verdict::LossTrend;
-use crate::predictive;
 use crate::problem::Problem;
 use crate::record::FitRecord;
 use crate::saved::{ExternalMemory, SavedModel, SavedPosterior};
 use crate::settings::Settings;
+use crate::stan::log_lik;
 use crate::summary::{self, DRAWS, DeliveredSample};
 use crate::time::ResultsTime;
 use natmix::Fitted;
@@ -203,7 +203,7 @@ impl Finished {
             config: ("engine", settings),
         };
         let mut report = self.report(parts);
-        let loo_rows = variables.as_ref().and_then(|variables| predictive::of_log_lik(variables).transpose());
+        let loo_rows = variables.as_ref().and_then(|variables| log_lik::of_log_lik(variables).transpose());
         let loo_rows = loo_rows.transpose()?.map(|(loo, rows)| {
             report.loo = Some(loo);
             rows

@@ -5,7 +5,6 @@ use crate::loo_rows::LooRows;
 use crate::model_checks;
 use crate::outcome_mark::OutcomeMark;
 use crate::problem::Problem;
-use crate::stan::StanDraws;
 use crate::time::ResultsTime;
 use natmix::Error;
 use natmix::diagnose::weigh_draws;
@@ -13,16 +12,15 @@ use natmix::family::Mixture;
 use natmix::target::Target;
 use natmix_models::checks::{self, predictive_checks};
 use natmix_models::effects::EffectsDraws;
-use natmix_models::loo::{by_rows, loo};
-use natmix_models::scores::spaced;
+use natmix_models::loo::loo;
 use natmix_models::study::StudyError;
 use natmix_models::{CoefficientDraws, Dataset, LooFigures, RegressionKind, Scored, Study, score};
 use natmix_report::{ConditionalEffect, Loo, ModelCheck, Report, Scores};
 use std::time::Instant;
 
 /// Most and fewest draws for scores and leave-one-out.
-const MOST_DRAWS: usize = 1_000;
-const FEWEST_DRAWS: usize = 100;
+pub(crate) const MOST_DRAWS: usize = 1_000;
+pub(crate) const FEWEST_DRAWS: usize = 100;
 /// Most products of draws and rows, for scores and for leave-one-out each.
 pub(crate) const TERMS: usize = 20_000_000;
 /// Fewest draws whose tail leave-one-out can smooth.
@@ -190,26 +188,6 @@ pub(crate) fn loo_for_report(found: &LooFigures, log_scale: f64) -> Loo {
         max_k_hat: found.k_hats.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         influential: model_checks::influential_rows(found),
     }
-}
-
-/// Leave-one-out of a Stan program by its generated quantity `log_lik` or `log_likelihood`, if it has one; its draws count as draws of
-/// the posterior. None if these are not finite.
-pub(crate) fn of_log_lik(draws: &StanDraws) -> Result<Option<(Loo, LooRows)>, Error> {
-    let Some(found) = draws.variables().find(|one| one.group == "log_likelihood") else { return Ok(None) };
-    let (rows, width) = (found.variable.columns.len(), draws.names.len());
-    let count = draws.values.len() / width.max(1);
-    let kept = (TERMS / rows.max(1)).clamp(MOST_DRAWS, count.max(MOST_DRAWS)).min(count);
-    let which: Vec<&[f64]> = spaced(count, kept).map(|draw| &draws.values[draw * width..(draw + 1) * width]).collect();
-    let at = |row: &usize| found.variable.columns[*row];
-    let of_rows = |chosen: &[usize]| -> Vec<f64> {
-        chosen.iter().flat_map(|row| which.iter().map(move |draw| draw[at(row)])).collect()
-    };
-    let finite = |row: usize| which.iter().all(|draw| draw[at(&row)].is_finite());
-    if rows == 0 || kept < FEWEST_DRAWS || !(0..rows).all(finite) {
-        return Ok(None);
-    }
-    let found = by_rows(rows, &vec![0.0; kept], TERMS, |_| 1.0, |chosen| Ok(of_rows(chosen)))?;
-    Ok(Some((loo_for_report(&found, 0.0), LooRows::new(&found, 0.0, None, None))))
 }
 
 /// What each row contributes to leave-one-out.

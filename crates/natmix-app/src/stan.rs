@@ -1,5 +1,6 @@
 //! Stan programs: from files to a problem, and from points to draws of all variables.
 
+pub(crate) mod log_lik;
 pub(crate) mod store;
 
 use crate::Error;
