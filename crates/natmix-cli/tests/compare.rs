@@ -177,6 +177,9 @@ fn statements_have_probabilities() {
     assert_eq!((probability(2), probability(3)), (1.0, 0.0));
     assert!(number(&found[2]["at_least"]) > 0.97 && number(&found[3]["at_most"]) < 0.03);
     assert!(found[4]["mean"].is_number());
+    // Statements may begin with a minus sign, and flags may follow them.
+    let run = folder.expect(&[0, 1], "test fit -x<0 --json");
+    assert_eq!(number(&json(&run.out)[0]["probability"]), 1.0);
     let run = folder.expect(&[0, 1], "test fit x<0 w");
     assert!(
         run.out.starts_with("P(x<0) < 0.")
@@ -187,7 +190,7 @@ fn statements_have_probabilities() {
     );
     // Mistakes are named with their place.
     for (statement, problem) in [
-        ("xx>0", "there is no parameter `xx`; did you mean `x`?"),
+        ("xx>0", "there is no parameter `xx`\n  xx>0\n  ^^"),
         ("log(w)>0", "has no value for"),
         ("x=0", "ask for a range"),
     ] {

@@ -320,7 +320,12 @@ impl<'a> Parser<'a> {
             return self.fault(length, StatementProblem::Unknown { name: name.into(), nearest });
         };
         // Up to the end of the parentheses: what the name of a parameter may look like.
-        let end = rest.find(if open == '(' { ')' } else { ']' }).map_or(rest.len(), |at| at + 1);
+        let (mut depth, close) = (0, if open == '(' { ')' } else { ']' });
+        let ends = |(_, c): &(usize, char)| {
+            depth += i32::from(*c == open) - i32::from(*c == close);
+            *c == close && depth == 0
+        };
+        let end = rest.char_indices().find(ends).map_or(rest.len(), |(at, _)| at + 1);
         let name = rest[..end].to_owned();
         let nearest = self.nearest(&name);
         self.fault(

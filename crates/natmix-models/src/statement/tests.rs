@@ -108,11 +108,15 @@ fn names_of_every_kind() {
 
 #[test]
 fn problems_are_named_with_their_place() {
-    let known = names(&["age", "weight", "sd(clinic)", "b[1]"]);
+    let known = names(&["age", "weight", "sd(clinic)", "b[1]", "sd(g, (intercept))"]);
     let cases = [
         ("", "the statement is empty (write for example 'age > 0')\n  \n  ^"),
         ("agee > 0", "there is no parameter `agee`; did you mean `age`?\n  agee > 0\n  ^^^^"),
         ("sd(clnic) > 0", "there is no function or parameter `sd(clnic)`; did you mean `sd(clinic)`?"),
+        (
+            "sd(g, (intercpt)) > 0",
+            "there is no function or parameter `sd(g, (intercpt))`; did you mean `sd(g, (intercept))`?",
+        ),
         ("b[2] > 0", "there is no parameter `b[2]`; did you mean `b[1]`?"),
         ("`wieght` > 0", "there is no parameter `wieght`; did you mean `weight`?"),
         ("sin(age)", "there is no function or parameter `sin(age)`"),
