@@ -2,6 +2,7 @@
 
 pub mod certificate;
 pub mod draws;
+pub(crate) mod earlier;
 pub(crate) mod evidence;
 mod keep;
 pub(crate) mod metric;

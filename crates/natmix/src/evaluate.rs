@@ -172,6 +172,13 @@ pub struct Spent {
     pub dropped: u64,
 }
 
+impl Spent {
+    /// What has been spent since it was `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self { evals: self.evals - before.evals, dropped: self.dropped - before.dropped }
+    }
+}
+
 /// Where counting starts, and where it should end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -35,7 +35,7 @@ fn schools() -> ClosureTarget<'static> {
     ClosureTarget::new(10, density).unwrap()
 }
 
-/// One Gaussian, so that there is one run of chains: with several modes those that were done are run again.
+/// One Gaussian, so that there is one run of chains.
 fn settings(threads: usize) -> Config {
     let one = Automatic { components: OrAuto::Is(1), ..Automatic::default() };
     Config { threads, seed: 3, finish: Finish::Always, max_iterations: 10, ..Config::from(one) }
@@ -118,6 +118,113 @@ fn a_run_cancelled_within_its_chains_goes_on_with_them() {
         let resumed = Fit::new(&target, settings(2)).resume(state).observe(&mut watching).run().unwrap();
         assert_same(&Fitted { config: unbroken.config.clone(), ..resumed }, &unbroken, &format!("at {at}"));
         assert_eq!((watching.fitted, watching.first), (0, (at < last).then_some(at + 1)), "nothing is repeated");
+    }
+}
+
+/// Logs of gamma variables with shape 3, and at a distance their mirror image with a third of the mass. All coordinates but the
+/// first two are normal.
+fn two_modes(distance: f64) -> ClosureTarget<'static> {
+    let density = move |z: &[f64], grad: Option<&mut [f64]>| {
+        let of = |sign: f64, place: f64| {
+            let x = [sign * (z[0] - place), sign * (z[1] - place)];
+            x.iter().map(|x| 3.0 * x - x.exp()).sum::<f64>()
+        };
+        let logs = [0.75f64.ln() + of(1.0, 0.0), 0.25f64.ln() + of(-1.0, distance)];
+        let largest = logs[0].max(logs[1]);
+        let all = largest + logs.iter().map(|log| (log - largest).exp()).sum::<f64>().ln();
+        if let Some(grad) = grad {
+            let r = [(logs[0] - all).exp(), (logs[1] - all).exp()];
+            let slope = |z: f64, r: f64, sign: f64, place: f64| match r > 0.0 {
+                true => r * sign * (3.0 - (sign * (z - place)).exp()),
+                false => 0.0,
+            };
+            for (g, z) in grad.iter_mut().zip(&z[..2]) {
+                *g = slope(*z, r[0], 1.0, 0.0) + slope(*z, r[1], -1.0, distance);
+            }
+            grad[2..].iter_mut().zip(&z[2..]).for_each(|(g, z)| *g = -z);
+        }
+        all - 0.5 * z[2..].iter().map(|z| z * z).sum::<f64>()
+    };
+    ClosureTarget::new(4, density).unwrap()
+}
+
+/// One Gaussian in each of the two modes.
+fn rough_modes(distance: f64) -> Mixture {
+    let at = |x: f64| Gaussian::isotropic(vec![x, x, 0.0, 0.0], 0.8);
+    Mixture::new(&[0.5, 0.5], vec![at(0.9), at(distance - 0.9)]).unwrap()
+}
+
+#[test]
+fn a_run_interrupted_within_its_second_mode_goes_on_there() {
+    let (target, config) = (two_modes(12.0), |threads| Config { threads, seed: 8, ..Config::default() });
+    let mut watching = Watching::default();
+    let fit = Fit::new(&target, config(1)).start(rough_modes(12.0));
+    let unbroken = fit.observe(&mut watching).finish().unwrap();
+    let modes = unbroken.chains.as_ref().unwrap().modes.as_ref().unwrap();
+    assert!(modes.shares.len() == 2 && (modes.shares[0].mean - 0.75).abs() < 0.02, "{modes:?}");
+    let last = watching.last;
+    // Where the second mode begins: two runs of chains take about as long.
+    for at in [10, last / 2 + 20, last - 1, last] {
+        let mut watching = Watching::until(at);
+        let fit = Fit::new(&target, config(1)).start(rough_modes(12.0));
+        let broken = fit.observe(&mut watching).finish().unwrap();
+        assert_eq!((broken.stop.reason, watching.last), (StopReason::Cancelled, at));
+        let state = reread(broken.state, &broken.config);
+        let mut watching = Watching::default();
+        let resumed = Fit::new(&target, config(2)).resume(state).observe(&mut watching).finish().unwrap();
+        assert_same(&Fitted { config: unbroken.config.clone(), ..resumed }, &unbroken, &format!("at {at} of {last}"));
+        assert_eq!(watching.first, (at < last).then_some(at + 1), "nothing is repeated");
+    }
+}
+
+#[test]
+fn modes_that_have_proved_to_be_connected_are_not_walked_again() {
+    // One wide Gaussian, which two components have divided between them.
+    let at = |x: f64| Gaussian::isotropic(vec![x, 0.0, 0.0, 0.0], 1.0);
+    let rough = || Mixture::new(&[0.5, 0.5], vec![at(-3.0), at(3.0)]).unwrap();
+    let density = |z: &[f64], grad: Option<&mut [f64]>| {
+        if let Some(grad) = grad {
+            grad.iter_mut().zip(z).enumerate().for_each(|(i, (g, z))| *g = if i == 0 { -z / 9.0 } else { -z });
+        }
+        -0.5 * z.iter().enumerate().map(|(i, z)| if i == 0 { z * z / 9.0 } else { z * z }).sum::<f64>()
+    };
+    let (target, config) = (ClosureTarget::new(4, density).unwrap(), Config { seed: 2, ..Config::default() });
+    let mut watching = Watching::default();
+    let fit = Fit::new(&target, config.clone()).start(rough());
+    let unbroken = fit.observe(&mut watching).finish().unwrap();
+    let chains = unbroken.chains.as_ref().unwrap();
+    // Those of the first mode, from their first iteration on, and then those of the whole.
+    assert!(chains.modes.is_none() && watching.first == Some(1));
+    let mut watching = Restarting::default();
+    let fit = Fit::new(&target, config.clone()).start(rough());
+    let broken = fit.observe(&mut watching).finish().unwrap();
+    assert_eq!((broken.stop.reason, watching.restarts), (StopReason::Cancelled, 1));
+    let state = reread(broken.state, &broken.config);
+    let mut watching = Watching::default();
+    let resumed = Fit::new(&target, config.clone()).resume(state).observe(&mut watching).finish().unwrap();
+    assert_same(&resumed, &unbroken, "connected");
+    assert_eq!(watching.first, Some(AFTER_RESTART + 1), "nothing is repeated");
+}
+
+/// Asks to stop so many iterations after the chains have begun for a second time.
+#[derive(Default)]
+struct Restarting {
+    last: u64,
+    restarts: u64,
+}
+
+const AFTER_RESTART: u64 = 30;
+
+impl Observer for Restarting {
+    fn finishing(&mut self, finishing: &Finishing) -> ControlFlow<()> {
+        let now = finishing.chains.iteration;
+        self.restarts += u64::from(now < self.last);
+        self.last = now;
+        if self.restarts == 1 && now == AFTER_RESTART { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn iteration(&mut self, _: &Iteration<'_>) -> Result<ControlFlow<()>, Error> {
+        Ok(ControlFlow::Continue(()))
     }
 }
 

@@ -10,6 +10,7 @@
 mod combined;
 
 use super::draws::ChainDraws;
+use super::earlier::Earlier;
 use super::evidence::{self, Bridge, MOST_DIMENSIONS};
 use super::proposal::{Proposal, highest};
 use super::run::{self, ChainProgress, FEW_DIMENSIONS, Plan, Watch};
@@ -20,11 +21,12 @@ use crate::evaluate::Evaluator;
 use crate::family::{Full, Gaussian, Mixture};
 use crate::run::time_left::TimeLeft;
 use combined::{interleaved, shares, together};
+use std::sync::Arc;
 
 /// Share of the mass from which on a mode must not be missed.
 const HEAVY_SHARE: f64 = 0.01;
 /// Most modes that have chains.
-const MOST_MODES: usize = 6;
+pub(super) const MOST_MODES: usize = 6;
 /// Share of the evaluations for chains within modes; the rest is for those from the whole mixture, if modes are connected.
 const WITHIN_MODES: (u64, u64) = (2, 3);
 /// Share of the draws of a mode's chains beyond its own part from which on modes are connected.
@@ -132,17 +134,28 @@ impl Modes {
     ) -> Result<Option<ChainDraws>, Error> {
         let Self(modes) = self;
         let most = plan.most / WITHIN_MODES.1 * WITHIN_MODES.0 / modes.len() as u64;
-        let (mut before, mut found) = (0, Vec::with_capacity(modes.len()));
-        for (at, mode) in modes.iter().enumerate() {
-            let mut done = 0;
+        let began = evaluator.spent();
+        let mut earlier = Earlier::default();
+        // What a run that was interrupted has done.
+        if let Some(state) = from {
+            let (done, connected) = (state.earlier.modes.len(), state.seed == plan.seed);
+            if connected || done < modes.len() && state.seed == self.seed(done, plan.seed) {
+                evaluator.count(state.earlier.spent);
+                earlier = state.earlier.judged(plan.target);
+            }
+            if connected {
+                return Ok(None);
+            }
+        }
+        for (at, mode) in modes.iter().enumerate().skip(earlier.modes.len()) {
+            let (before, mut done) = (earlier.iterations, 0);
             let mut watch = |progress: &ChainProgress, state: &ChainState, evaluator: &dyn Evaluator| {
                 done = progress.iteration;
                 watch(&ChainProgress { iteration: before + done, ..*progress }, state, evaluator)
             };
             let seed = self.seed(at, plan.seed);
-            let plan = Plan { mixture: &mode.mixture, seed, most, ..*plan };
+            let plan = Plan { mixture: &mode.mixture, seed, most, earlier: &earlier, ..*plan };
             let chains = run::run(&plan, evaluator, &mut watch, from)?;
-            before += done;
             if !chains.stopped && self.has_arrived(at, &chains.draws) {
                 return Ok(None);
             }
@@ -156,9 +169,12 @@ impl Modes {
                 chains.certificate.parameters.iter_mut().for_each(|one| one.r_hat = f64::NAN);
                 return Ok(Some(chains));
             }
-            found.push(chains);
+            earlier.iterations += done;
+            earlier.spent = evaluator.spent().since(began);
+            earlier.modes.push(Arc::new(chains));
         }
-        self.combine(plan, evaluator, time, found)
+        let found = earlier.modes;
+        self.combine(plan, evaluator, time, &found)
     }
 
     /// How far each point is on the way from the centre of one mode to another's, by the covariance of the first.
@@ -203,7 +219,7 @@ impl Modes {
         plan: &Plan<'_>,
         evaluator: &mut dyn Evaluator,
         time: &TimeLeft,
-        found: Vec<ChainDraws>,
+        found: &[Arc<ChainDraws>],
     ) -> Result<Option<ChainDraws>, Error> {
         let count = found.len();
         let mut bridges = Vec::with_capacity(count);
@@ -246,7 +262,7 @@ impl Modes {
                 (self.0.iter().map(of).collect(), vec![1.0; count], None)
             }
         };
-        let mut certificate = together(plan.target, &found, (&shares, &errors));
+        let mut certificate = together(plan.target, found, (&shares, &errors));
         for (chains, mode) in found.iter().zip(1..) {
             let reasons = chains.certificate.reasons.iter();
             certificate.reasons.extend(reasons.map(|reason| format!("within mode {mode}: {reason}")));
@@ -259,10 +275,10 @@ impl Modes {
                 "the shares of the modes are known only to {worst:.3} (at most {LARGEST_SHARE_ERROR} is wanted)"
             ));
         }
-        let mut chains = interleaved(&found, &inside, &shares, plan.seed);
+        let mut chains = interleaved(found, &inside, &shares, plan.seed);
         chains.certificate = certificate;
         let proposals = match evaluator.dim() <= FEW_DIMENSIONS {
-            true => found.iter().filter_map(Proposal::around_chains).collect(),
+            true => found.iter().filter_map(|chains| Proposal::around_chains(chains)).collect(),
             false => Vec::new(),
         };
         chains.modes = Some(ModeShares { shares, left, omitted, log_evidence, proposals });

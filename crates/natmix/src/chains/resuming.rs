@@ -1,15 +1,17 @@
 //! Chains that were interrupted and go on from a file are the same, bit for bit, as those that were not.
 
 use super::draws::ChainDraws;
+use super::earlier::Earlier;
 use super::run::{ChainProgress, Plan, run};
 use super::saved::{ChainsDocument, SavedChains};
 use super::state::ChainState;
 use super::tests::funnel;
-use crate::evaluate::{Evaluator, Limits, of_target, with_threads};
+use crate::evaluate::{Evaluator, Limits, Spent, of_target, with_threads};
 use crate::family::{Gaussian, Mixture};
 use crate::save::bundle::{Layout, Stored, Tensors, encode, read_bytes};
 use crate::target::Target;
 use crate::workspace::ScratchPool;
+use std::sync::Arc;
 
 /// A file with chains and nothing else.
 struct ChainsFile(SavedChains);
@@ -51,7 +53,13 @@ fn run_for(
         }
         done < iterations
     };
-    let found = run(&Plan { target, mixture: &mixture, seed, most }, &mut *evaluator, &mut watch, &mut from).unwrap();
+    let found = run(
+        &Plan { target, mixture: &mixture, seed, most, earlier: &Earlier::default() },
+        &mut *evaluator,
+        &mut watch,
+        &mut from,
+    )
+    .unwrap();
     (found, evaluator.spent().evals, saved)
 }
 
@@ -119,7 +127,7 @@ fn chains_with_another_seed_are_left_to_theirs() {
             seen.push(progress.iteration);
             seen.len() < 2
         };
-        let plan = Plan { target: &target, mixture: &mixture, seed, most: 400_000 };
+        let plan = Plan { target: &target, mixture: &mixture, seed, most: 400_000, earlier: &Earlier::default() };
         run(&plan, &mut *evaluator, &mut watch, from).unwrap();
         seen
     };
@@ -163,4 +171,40 @@ fn chains_that_cannot_be_are_refused() {
     let mut large = state;
     large.draws = vec![0.0; 20_000_005];
     assert!(large.save().is_none());
+}
+
+#[test]
+fn modes_that_are_done_go_through_a_file() {
+    let target = funnel(5, 1.0);
+    let (found, spent, _) = run_for((&target, 6, 400_000), None, u64::MAX);
+    assert!(found.scales.is_some());
+    let (_, _, state) = run_for((&target, 7, 400_000), None, 20);
+    let mut state = state.unwrap();
+    let spent = Spent { evals: spent, dropped: 2 };
+    state.earlier = Earlier { modes: vec![Arc::new(found.clone()); 2], iterations: 90, spent };
+    let read = through_a_file(&state).earlier;
+    assert_eq!((read.iterations, read.spent, read.modes.len()), (90, spent, 2));
+    // What is known about the parameters is found again from the draws.
+    let judged = read.judged(&target);
+    assert!(judged.modes.iter().all(|mode| bits(mode) == bits(&found)) && bits(&read.modes[0]) != bits(&found));
+
+    let SavedChains { document, tensors } = state.save().unwrap();
+    let document = serde_json::to_value(&document).unwrap();
+    let layout = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut document = document.clone();
+        change(&mut document["earlier"]);
+        serde_json::from_value::<ChainsDocument>(document).unwrap().layout()
+    };
+    assert!(tensors.check(&layout(&|_| ()).unwrap()).is_ok());
+    assert!(layout(&|earlier| earlier["modes"][1]["kept"] = 0.into()).is_err());
+    assert!(layout(&|earlier| earlier["modes"][1]["kept"] = 65.into()).is_err());
+    assert!(layout(&|earlier| earlier["evals"] = (1_u64 << 60).into()).is_err());
+    let seven = |earlier: &mut serde_json::Value| earlier["modes"] = vec![earlier["modes"][0].clone(); 7].into();
+    assert!(layout(&seven).is_err());
+    let another = |earlier: &mut serde_json::Value| earlier["modes"][0]["kept"] = 64.into();
+    assert!(tensors.check(&layout(&another).unwrap()).is_err());
+    // Too large to be saved, all modes together.
+    let large = ChainDraws { draws: vec![0.0; 10_000_000], ..found };
+    state.earlier.modes = vec![Arc::new(large); 2];
+    assert!(state.save().is_none());
 }

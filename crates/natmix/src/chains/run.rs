@@ -6,6 +6,7 @@
 //! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
 use super::draws::ChainDraws;
+use super::earlier::Earlier;
 use super::scales::Scales;
 use super::state::ChainState;
 use super::walkers::{Group, Moves};
@@ -66,6 +67,8 @@ pub(crate) struct Plan<'a> {
     pub seed: u64,
     /// Most evaluations.
     pub most: u64,
+    /// What other chains have come to before.
+    pub earlier: &'a Earlier,
 }
 
 /// Chains that run.
@@ -88,7 +91,7 @@ pub(crate) fn run(
     watch: &mut Watch<'_>,
     from: &mut Option<ChainState>,
 ) -> Result<ChainDraws, Error> {
-    let Plan { target, mixture, seed, most } = *plan;
+    let Plan { target, mixture, seed, most, earlier } = *plan;
     let began = evaluator.spent();
     let limit = began.evals.saturating_add(most);
     let state = match from.take_if(|state| state.seed == seed) {
@@ -100,7 +103,7 @@ pub(crate) fn run(
             let points = first_points(evaluator, mixture, seed)?;
             let log_step = (FIRST_STEP * (mixture.dim() as f64).powf(-0.25)).ln();
             let walkers = Walkers::start(evaluator, points)?;
-            ChainState::new(seed, walkers, Metric::of_mixture(mixture), (log_step, ACCEPTED))
+            ChainState::new(seed, walkers, Metric::of_mixture(mixture), (log_step, ACCEPTED), earlier.clone())
         }
     };
     let mut run = Run { target, evaluator, watch, stopped: false, state, began, limit };
@@ -131,8 +134,7 @@ pub(super) fn widened_draws(mixture: &Mixture, seed: u64) -> Vec<f64> {
 impl Run<'_, '_> {
     /// Tells who watches, when an iteration is complete.
     pub fn tell(&mut self) {
-        let Spent { evals, dropped } = self.evaluator.spent();
-        self.state.spent = Spent { evals: evals - self.began.evals, dropped: dropped - self.began.dropped };
+        self.state.spent = self.evaluator.spent().since(self.began);
         self.stopped |= !(self.watch)(&self.state.progress, &self.state, &*self.evaluator);
     }
 

@@ -9,7 +9,9 @@
 //! | `window` | `[n, d]` | draws of the warm-up |
 //! | `kept_draws`, `kept_figures` | `[n, d]`, `[3, n]` | what was kept: draws; log p, energies and divergences |
 //! | `before_...` | as `kept_...` | what an earlier attempt has left |
+//! | `mode0_...` and so on | | the chains of modes that are done: see [`super::earlier`] |
 
+use super::earlier::EarlierDocument;
 use super::keep::{Kept, Round};
 use super::run::{CHAINS, ChainProgress};
 use super::scales::{ScaleCounts, Scales};
@@ -23,6 +25,11 @@ use serde::{Deserialize, Serialize};
 
 /// Most numbers of chains that are saved: more take too much memory and time to write again and again.
 const MOST_NUMBERS: usize = 20_000_000;
+
+/// What the names of all tensors begin with.
+const PREFIX: &str = "chains";
+/// What is wrong if coordinates are not those of chains.
+const IMPOSSIBLE: &str = "its chains have impossible coordinates";
 
 /// Chains between two iterations, ready for a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +61,34 @@ pub(crate) struct ChainsDocument {
     kept: usize,
     before: Option<usize>,
     round: Round,
+    #[serde(default)]
+    earlier: EarlierDocument,
+}
+
+/// The tensors of draws that were kept.
+pub(super) fn kept_layout(prefix: &str, count: usize, d: usize) -> Layout {
+    vec![(format!("{prefix}_draws"), vec![count, d]), (format!("{prefix}_figures"), vec![3, count])]
+}
+
+/// Adds draws that were kept, with log p, energies and divergences.
+pub(super) fn add_kept(
+    tensors: &mut Tensors,
+    prefix: &str,
+    (draws, log_p, energy, diverged): (&[f64], &[f64], &[f64], &[bool]),
+    d: usize,
+) {
+    let (count, diverged) = (log_p.len(), diverged.iter().map(|yes| f64::from(u8::from(*yes))).collect::<Vec<f64>>());
+    tensors.add(&format!("{prefix}_draws"), vec![count, d], draws.to_vec());
+    tensors.add(&format!("{prefix}_figures"), vec![3, count], [log_p, energy, &diverged].concat());
+}
+
+/// Takes draws that were kept.
+pub(super) fn take_kept(tensors: &mut Tensors, prefix: &str) -> Kept {
+    let draws = tensors.take(&format!("{prefix}_draws"));
+    let mut log_p = tensors.take(&format!("{prefix}_figures"));
+    let mut energy = log_p.split_off(log_p.len() / 3);
+    let diverged = energy.split_off(energy.len() / 2).into_iter().map(|x| x != 0.0).collect();
+    Kept { draws, log_p, energy, diverged }
 }
 
 impl ChainsDocument {
@@ -85,13 +120,11 @@ impl ChainsDocument {
             layout.push(("factor".to_owned(), vec![*d, *d]));
         }
         for (name, count) in [("kept", Some(*kept)), ("before", *before)] {
-            if let Some(count) = count {
-                layout.push((format!("{name}_draws"), vec![count, *d]));
-                layout.push((format!("{name}_figures"), vec![3, count]));
-            }
+            layout.extend(count.map_or_else(Vec::new, |count| kept_layout(name, count, *d)));
         }
-        let mut layout: Layout = layout.into_iter().map(|(name, shape)| (format!("chains_{name}"), shape)).collect();
-        layout.extend(scales.map_or_else(Vec::new, Scales::layout));
+        let mut layout: Layout = layout.into_iter().map(|(name, shape)| (format!("{PREFIX}_{name}"), shape)).collect();
+        layout.extend(scales.map_or_else(Vec::new, |counts| Scales::layout(PREFIX, counts)));
+        layout.extend(self.earlier.layout(*d)?);
         Ok(layout)
     }
 }
@@ -101,11 +134,12 @@ impl ChainState {
     pub fn save(&self) -> Option<SavedChains> {
         let Self { walkers, metric, window, round, .. } = self;
         let before = self.before.as_ref().map(|before| before.log_p.len());
-        if self.draws.len() + (self.kept.log_p.len() + before.unwrap_or(0)) * walkers.d > MOST_NUMBERS {
+        let kept = (self.kept.log_p.len() + before.unwrap_or(0)) * walkers.d;
+        if self.draws.len() + kept + self.earlier.numbers() > MOST_NUMBERS {
             return None;
         }
         let mut tensors = Tensors::default();
-        let mut add = |name: &str, shape, data: &[f64]| tensors.add(&format!("chains_{name}"), shape, data.to_vec());
+        let mut add = |name: &str, shape, data: &[f64]| tensors.add(&format!("{PREFIX}_{name}"), shape, data.to_vec());
         let (d, count) = (walkers.d, walkers.len());
         add("z", vec![count, d], &walkers.z);
         add("log_p", vec![count], &walkers.log_p);
@@ -122,12 +156,10 @@ impl ChainState {
         }
         for (name, kept) in [("kept", Some(&self.kept)), ("before", self.before.as_ref())] {
             let Some(Kept { draws, log_p, energy, diverged }) = kept else { continue };
-            let diverged: Vec<f64> = diverged.iter().map(|yes| f64::from(u8::from(*yes))).collect();
-            add(&format!("{name}_draws"), vec![log_p.len(), d], draws);
-            add(&format!("{name}_figures"), vec![3, log_p.len()], &[&log_p[..], energy, &diverged].concat());
+            add_kept(&mut tensors, &format!("{PREFIX}_{name}"), (draws, log_p, energy, diverged), d);
         }
         if let Some(scales) = walkers.scales() {
-            scales.add_to(&mut tensors);
+            scales.add_to(PREFIX, &mut tensors);
         }
         let document = ChainsDocument {
             seed: self.seed,
@@ -147,6 +179,7 @@ impl ChainState {
             kept: self.kept.log_p.len(),
             before,
             round: round.clone(),
+            earlier: self.earlier.save(&mut tensors),
         };
         Some(SavedChains { document, tensors })
     }
@@ -168,26 +201,19 @@ impl SavedChains {
     }
 
     fn scales(&self) -> Result<Option<Scales>, String> {
-        let read = |_| Scales::of_tensors(&self.tensors, self.document.dim);
-        self.document
-            .scales
-            .map(|counts| read(counts).ok_or("its chains have impossible coordinates".into()))
-            .transpose()
+        let read = |_| Scales::of_tensors(PREFIX, &self.tensors, self.document.dim);
+        self.document.scales.map(|counts| read(counts).ok_or(IMPOSSIBLE.into())).transpose()
     }
 
     /// The chains as they were.
-    pub fn restore(mut self) -> Result<ChainState, String> {
+    pub fn restore(self) -> Result<ChainState, String> {
         let (scales, d) = (self.scales()?, self.document.dim);
-        let tensors = &mut self.tensors;
-        let mut take = |name: &str| tensors.take(&format!("chains_{name}"));
-        let mut kept = |name: &str| {
-            let (draws, mut log_p) = (take(&format!("{name}_draws")), take(&format!("{name}_figures")));
-            let mut energy = log_p.split_off(log_p.len() / 3);
-            let diverged = energy.split_off(energy.len() / 2).into_iter().map(|x| x != 0.0).collect();
-            Kept { draws, log_p, energy, diverged }
-        };
+        let mut tensors = self.tensors;
+        let mut kept = |name: &str| take_kept(&mut tensors, &format!("{PREFIX}_{name}"));
+        let (before, kept) = (self.document.before.map(|_| kept("before")), kept("kept"));
+        let earlier = self.document.earlier.restore(&mut tensors, d).ok_or(IMPOSSIBLE)?;
+        let mut take = |name: &str| tensors.take(&format!("{PREFIX}_{name}"));
         let document = self.document;
-        let (before, kept) = (document.before.map(|_| kept("before")), kept("kept"));
         let metric = match (take("metric"), document.dense) {
             (variances, false) => Metric::Diag(variances),
             (covariance, true) => Metric::Dense { covariance, factor: take("factor") },
@@ -212,6 +238,7 @@ impl SavedChains {
             round: document.round,
             kept,
             before,
+            earlier,
         })
     }
 }

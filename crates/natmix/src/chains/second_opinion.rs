@@ -133,6 +133,7 @@ pub(crate) fn differs(target: &dyn Target, chains: &ChainDraws, weighted: &Weigh
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chains::earlier::Earlier;
     use crate::chains::examples::Groups;
     use crate::chains::run::{Plan, run};
     use crate::evaluate::{Limits, of_target};
@@ -148,7 +149,7 @@ mod tests {
         let mut evaluator = of_target(&target, &pool, Limits::default());
         let d = DATA.len() + 2;
         let mixture = Mixture::single(Gaussian::isotropic(vec![0.5; d], 1.0));
-        let plan = Plan { target: &target, mixture: &mixture, seed: 1, most: 400_000 };
+        let plan = Plan { target: &target, mixture: &mixture, seed: 1, most: 400_000, earlier: &Earlier::default() };
         let mut chains = run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap();
         let none = WeightedDraws::new(Vec::new(), Vec::new());
         let found = weigh(&mut *evaluator, (&mixture, &none), &chains, (1, &|_| true)).unwrap().unwrap();

@@ -1,5 +1,6 @@
 //! Chains between two iterations: all that it takes to go on with them.
 
+use super::earlier::Earlier;
 use super::keep::{Kept, Round};
 use super::run::ChainProgress;
 use super::warm_up::Window;
@@ -33,11 +34,19 @@ pub(crate) struct ChainState {
     pub round: Round,
     pub kept: Kept,
     pub before: Option<Kept>,
+    /// What other chains have come to before these.
+    pub earlier: Earlier,
 }
 
 impl ChainState {
     /// Chains that have not moved yet.
-    pub fn new(seed: u64, walkers: Walkers, metric: Metric, (log_step, accepted): (f64, f64)) -> Self {
+    pub fn new(
+        seed: u64,
+        walkers: Walkers,
+        metric: Metric,
+        (log_step, accepted): (f64, f64),
+        earlier: Earlier,
+    ) -> Self {
         Self {
             seed,
             walkers,
@@ -55,6 +64,7 @@ impl ChainState {
             round: Round::default(),
             kept: Kept::default(),
             before: None,
+            earlier,
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::Metric;
+use super::earlier::Earlier;
 use super::run::{Plan, run};
 use super::walkers::{Group, Walkers};
 use crate::evaluate::{Limits, of_target};
@@ -105,7 +106,7 @@ fn funnels_are_walked_in_coordinates_of_their_own() {
         let pool = ScratchPool::new(1);
         let mut evaluator = of_target(&target, &pool, Limits::default());
         let mixture = Mixture::single(Gaussian::isotropic(vec![0.0; dim], 1.0));
-        let plan = Plan { target: &target, mixture: &mixture, seed, most: 400_000 };
+        let plan = Plan { target: &target, mixture: &mixture, seed, most: 400_000, earlier: &Earlier::default() };
         let found = run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap();
         let mut first: Vec<f64> = found.draws.iter().step_by(dim).copied().collect();
         first.sort_by(f64::total_cmp);

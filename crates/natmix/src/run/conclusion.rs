@@ -10,6 +10,7 @@ use crate::answer::diagnose::{Diagnostics, Estimate, Plan, WeightedDraws, diagno
 use crate::answer::level::Level;
 use crate::answer::tails::{self, FitFacts};
 use crate::chains::draws::ChainDraws;
+use crate::chains::earlier::Earlier;
 use crate::chains::modes::{ModeShares, Modes};
 use crate::chains::run::{self, ChainProgress, FEW_DIMENSIONS, Watch};
 use crate::chains::state::ChainState;
@@ -251,11 +252,11 @@ impl FinishedRun<'_> {
         let Self { target, config, mixture, .. } = *self;
         let times = if mixture.dim() <= FEW_DIMENSIONS { CHAIN_TIMES.0 } else { CHAIN_TIMES.1 };
         let most = times * budget.unwrap_or(DEFAULT_EVALS);
-        let plan = run::Plan { target, mixture, seed: config.seed, most };
+        let plan = run::Plan { target, mixture, seed: config.seed, most, earlier: &Earlier::default() };
         let mut watch = |progress: &ChainProgress, state: &ChainState, evaluator: &dyn Evaluator| {
             watch(progress, state, evaluator) && time.allows(1)
         };
-        let before = evaluator.spent().evals;
+        let before = evaluator.spent();
         let within = match modes {
             Some(modes) => modes.run(&plan, evaluator, (&mut watch, &time), from)?,
             None => None,
@@ -263,8 +264,9 @@ impl FinishedRun<'_> {
         let mut chains = match within {
             Some(chains) => chains,
             None => {
-                let most = most.saturating_sub(evaluator.spent().evals - before);
-                run::run(&run::Plan { most, ..plan }, evaluator, &mut watch, from)?
+                let spent = evaluator.spent().since(before);
+                let (most, earlier) = (most.saturating_sub(spent.evals), Earlier { spent, ..Earlier::default() });
+                run::run(&run::Plan { most, earlier: &earlier, ..plan }, evaluator, &mut watch, from)?
             }
         };
         let mut weights = weighted.weights();

@@ -1,5 +1,6 @@
 use super::*;
 use crate::chains::certificate::Certificate;
+use crate::chains::earlier::Earlier;
 use crate::chains::examples::{Groups, log_gammas};
 use crate::chains::run::{Plan, run};
 use crate::evaluate::{Limits, of_target};
@@ -11,7 +12,7 @@ use crate::workspace::ScratchPool;
 fn by_chains(target: &dyn Target, start: &Mixture, seed: u64) -> Option<Estimate> {
     let pool = ScratchPool::new(1);
     let mut evaluator = of_target(target, &pool, Limits::default());
-    let plan = Plan { target, mixture: start, seed, most: 400_000 };
+    let plan = Plan { target, mixture: start, seed, most: 400_000, earlier: &Earlier::default() };
     let chains = run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap();
     let before = evaluator.spent().evals;
     let found = of_chains(&mut *evaluator, &chains, seed).unwrap();

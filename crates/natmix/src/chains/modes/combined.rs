@@ -7,6 +7,7 @@ use crate::chains::draws::ChainDraws;
 use crate::family::log_sum_exp;
 use crate::noise::{Noise, Purpose};
 use crate::target::Target;
+use std::sync::Arc;
 
 /// Shares by the log evidence of each mode, and that of all.
 pub(super) fn shares(evidence: &[Estimate]) -> (Vec<Estimate>, Estimate) {
@@ -27,7 +28,7 @@ pub(super) fn shares(evidence: &[Estimate]) -> (Vec<Estimate>, Estimate) {
 /// `errors` are those of the shares before they are made to sum to one: independent of each other.
 pub(super) fn together(
     target: &dyn Target,
-    found: &[ChainDraws],
+    found: &[Arc<ChainDraws>],
     (shares, errors): (&[Estimate], &[f64]),
 ) -> Certificate {
     let names = target.parameter_names().len();
@@ -95,7 +96,12 @@ fn moments(target: &dyn Target, draws: &[f64], names: usize) -> Vec<(f64, f64)> 
 
 /// Draws of all modes by their shares, of equal weight: every chain goes through all modes, in random order, with draws of the
 /// chain of the same number in each. So chains from different starts can still be compared with each other.
-pub(super) fn interleaved(found: &[ChainDraws], inside: &[Vec<bool>], shares: &[Estimate], seed: u64) -> ChainDraws {
+pub(super) fn interleaved(
+    found: &[Arc<ChainDraws>],
+    inside: &[Vec<bool>],
+    shares: &[Estimate],
+    seed: u64,
+) -> ChainDraws {
     let (chains, per_start) = (found[0].chains, found[0].per_start);
     let d = found[0].dim();
     let usable = |m: usize| inside[m].iter().filter(|inside| **inside).count() as f64;

@@ -40,7 +40,7 @@ fn rough(d: usize, places: &[f64]) -> Mixture {
 fn run_within(target: &dyn Target, mixture: &Mixture, seed: u64) -> Option<ChainDraws> {
     let pool = ScratchPool::new(1);
     let mut evaluator = of_target(target, &pool, Limits::default());
-    let plan = Plan { target, mixture, seed, most: 400_000 };
+    let plan = Plan { target, mixture, seed, most: 400_000, earlier: &Earlier::default() };
     Modes::of(mixture)
         .unwrap()
         .run(&plan, &mut *evaluator, (&mut |_, _, _| true, &TimeLeft::default()), &mut None)

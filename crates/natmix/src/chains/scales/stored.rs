@@ -3,10 +3,10 @@
 use super::{Form, MOST_LOCATIONS, MOST_SCALES, Scale, Scaled, Scales};
 use crate::save::bundle::{Layout, Tensors};
 
-/// The tensors: scales, locations, and the coordinates that take their scale from another.
-const FROM: &str = "chains_scales";
-const AROUND: &str = "chains_locations";
-const SCALED: &str = "chains_scaled";
+/// The tensors, after a prefix: scales, locations, and the coordinates that take their scale from another.
+const FROM: &str = "scales";
+const AROUND: &str = "locations";
+const SCALED: &str = "scaled";
 /// Numbers of a scale, of a location, and of a scaled coordinate but for its shifts.
 const SCALE: usize = 4;
 const LOCATION: usize = 2;
@@ -21,15 +21,15 @@ impl Scales {
     }
 
     /// The tensors of so many.
-    pub(in crate::chains) fn layout([scales, locations, scaled]: ScaleCounts) -> Layout {
+    pub(in crate::chains) fn layout(prefix: &str, [scales, locations, scaled]: ScaleCounts) -> Layout {
         vec![
-            (FROM.to_owned(), vec![scales, SCALE]),
-            (AROUND.to_owned(), vec![locations, LOCATION]),
-            (SCALED.to_owned(), vec![scaled, FIXED.saturating_add(locations)]),
+            (format!("{prefix}_{FROM}"), vec![scales, SCALE]),
+            (format!("{prefix}_{AROUND}"), vec![locations, LOCATION]),
+            (format!("{prefix}_{SCALED}"), vec![scaled, FIXED.saturating_add(locations)]),
         ]
     }
 
-    pub(in crate::chains) fn add_to(&self, tensors: &mut Tensors) {
+    pub(in crate::chains) fn add_to(&self, prefix: &str, tensors: &mut Tensors) {
         let from = self.from.iter().flat_map(|one| [one.coordinate as f64, one.mean, one.sd, one.k]).collect();
         let around = self.around.iter().flat_map(|&(coordinate, mean)| [coordinate as f64, mean]).collect();
         let mut scaled = Vec::new();
@@ -39,23 +39,24 @@ impl Scales {
             scaled.extend([*coordinate as f64, *scale as f64, centred, share, k, *centre, *along]);
             scaled.extend(shift);
         }
-        for ((name, shape), data) in Self::layout(self.counts()).into_iter().zip([from, around, scaled]) {
+        for ((name, shape), data) in Self::layout(prefix, self.counts()).into_iter().zip([from, around, scaled]) {
             tensors.add(&name, shape, data);
         }
     }
 
     /// From tensors that have the layout; `None` if they do not describe coordinates in dimension `d`.
-    pub(in crate::chains) fn of_tensors(tensors: &Tensors, d: usize) -> Option<Self> {
+    pub(in crate::chains) fn of_tensors(prefix: &str, tensors: &Tensors, d: usize) -> Option<Self> {
         let below = |x: f64, most: usize| (x >= 0.0 && x < most as f64 && x.fract() == 0.0).then_some(x as usize);
-        let from = tensors.get(FROM).as_chunks::<SCALE>().0.iter();
+        let get = |name: &str| tensors.get(&format!("{prefix}_{name}"));
+        let from = get(FROM).as_chunks::<SCALE>().0.iter();
         let from = from.map(|&[at, mean, sd, k]| Some(Scale { coordinate: below(at, d)?, mean, sd, k }));
         let from: Vec<Scale> = from.collect::<Option<_>>()?;
-        let around = tensors.get(AROUND).as_chunks::<LOCATION>().0.iter();
+        let around = get(AROUND).as_chunks::<LOCATION>().0.iter();
         let around: Vec<_> = around.map(|&[at, mean]| Some((below(at, d)?, mean))).collect::<Option<_>>()?;
         if from.is_empty() || from.len() > MOST_SCALES || around.len() > MOST_LOCATIONS {
             return None;
         }
-        let scaled = tensors.get(SCALED).chunks_exact(FIXED + around.len()).map(|one| {
+        let scaled = get(SCALED).chunks_exact(FIXED + around.len()).map(|one| {
             let (&[at, scale, centred, share, k, centre, along], shift) = one.split_first_chunk::<FIXED>()?;
             Some(Scaled {
                 coordinate: below(at, d)?,
