@@ -12,7 +12,7 @@ Give it a log density and get the posterior as a mixture of Gaussians, with the 
 
 from typing import TYPE_CHECKING, Any
 
-from . import models
+from . import distributed, models
 from ._compare import Claim, Comparison, Loo, Quantity, compare
 from ._fit import finish, fit
 from ._natmix import __version__
@@ -38,6 +38,7 @@ __all__ = [
     "Variable",
     "__version__",
     "compare",
+    "distributed",
     "finish",
     "fit",
     "from_callable",

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Unpack
 
 import numpy as np
 
 from . import _natmix
+from ._executor import Spread
+from ._pool import Executors
 from ._posterior import NatmixWarning, Posterior
 from ._progress import Progress
 from ._settings import Settings
-from ._target import Init, Target, from_callable, pair, say
+from ._target import Init, Target, _probe, of_function, pair, say
+from .distributed import Reached, Workers
 
 
 def fit(
@@ -22,8 +27,10 @@ def fit(
     init: Init | None = None,
     names: Sequence[str] | None = None,
     gradient: str = "auto",
-    start: Posterior | None = None,
+    start: Posterior | Reached | None = None,
     progress: bool | None = None,
+    executor: Executors | None = None,
+    chunk: int | None = None,
     **settings: Unpack[Settings],
 ) -> Posterior:
     """Fit a mixture of Gaussians to a log density.
@@ -44,10 +51,17 @@ def fit(
         A name for each coordinate, for a function.
     gradient : {"auto", "numerical", "none"}
         What to do with a function that returns values only; see :func:`natmix.from_callable`.
-    start : Posterior, optional
-        Start from an earlier posterior instead of around ``init``.
+    start : Posterior or natmix.distributed.Reached, optional
+        Start from an earlier posterior, or from what a fit that lost its workers had reached, instead of around ``init``.
     progress : bool, optional
         Whether to show progress; by default in terminals and notebooks.
+    executor : concurrent.futures.Executor or callable, optional
+        Whose workers evaluate a function: a process pool, joblib's loky, Dask's ``client.get_executor()``,
+        ``mpi4py.futures.MPIPoolExecutor``, ``natmix.distributed.ray()``; or a function without arguments that makes one, which
+        natmix then closes. Built-in and compiled models need none. The result has the same bits for any number of workers.
+    chunk : int, optional
+        Points per call of a function by a worker; 1 by default with an executor. The same ``chunk`` without an executor calls the
+        function in the same way in this process. ``post.workers.suggested_chunk`` says which one would have suited.
     method : str, optional
         ``"auto"``, or a method that ``natmix methods`` lists: ``"bbvi"``, ``"ngvi"``, ``"von"``, ``"vogn"``,
         ``"mixture-draws"``, ``"component-draws"``; for networks also ``"ivon"`` and ``"adam"``. By default ``"auto"``, or
@@ -119,12 +133,22 @@ def fit(
     if not isinstance(target, Target):
         if dim is None:
             raise TypeError("natmix.fit needs dim=... with a function")
-        target = from_callable(target, dim, init=init, names=names, gradient=gradient)
-    elif dim is not None and dim != target.dim:
+        spread = Spread(target)
+        with spread.using(executor, chunk):
+            made = of_function(spread, dim, init, names, gradient)
+            return _fit(made, init, start, progress, settings)
+    if dim is not None and dim != target.dim:
         raise ValueError(f"dim={dim}, but the target has dimension {target.dim}")
     elif names is not None:
         raise TypeError("names can only be given with a function: this target has its own")
-    if start is not None and not isinstance(start, Posterior):
+    with _spread_over(target, executor, chunk):
+        return _fit(target, init, start, progress, settings)
+
+
+def _fit(
+    target: Target, init: Init | None, start: Posterior | Reached | None, progress: bool | None, settings: Mapping[str, Any]
+) -> Posterior:
+    if start is not None and not isinstance(start, (Posterior, Reached)):
         raise TypeError(f"start must be a natmix.Posterior, not {type(start).__name__}")
     # In other libraries None means a random seed: refuse it rather than be misunderstood.
     given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None or name == "seed"}
@@ -133,12 +157,25 @@ def fit(
     place = pair(init) or target.init
     if place is not None:
         given |= _start(place, target.dim)
-    begin = None if start is None else start._record.mixture
+    begin: _natmix.Mixture | None = None
+    if isinstance(start, Reached):
+        begin = _natmix.Mixture(start.weights, start.means, start.covariances)
+    elif start is not None:
+        begin = start._record.mixture
+    if target.spread is not None and settings.get("check") is not False:
+        target.spread.compare(_probe(target.dim, place))
     return _judged(_run(target, given, begin, progress))
 
 
 def finish(
-    post: Posterior, target: Target | None = None, *, progress: bool | None = None, seed: int | None = None, threads: int = 0
+    post: Posterior,
+    target: Target | None = None,
+    *,
+    progress: bool | None = None,
+    seed: int | None = None,
+    threads: int = 0,
+    executor: Executors | None = None,
+    chunk: int | None = None,
 ) -> Posterior:
     """Let Hamiltonian chains finish a posterior: exact draws from a mixture that need not be.
 
@@ -158,6 +195,8 @@ def finish(
         By default that of the fit.
     threads : int, optional
         Number of threads; 0, the default, is one per core.
+    executor, chunk : optional
+        Whose workers evaluate a function, and points per call, as for :func:`natmix.fit`.
 
     Returns
     -------
@@ -181,16 +220,50 @@ def finish(
     given: dict[str, Any] = {"seed": post.seed if seed is None else seed, "threads": threads, "check": False}
     if target.init is not None:
         given |= _start(target.init, target.dim)
-    return _judged(_run(target, given, post._record.mixture, progress, post.evals))
+    with _spread_over(target, executor, chunk):
+        if target.spread is not None:
+            target.spread.compare(_probe(target.dim, target.init))
+        return _judged(_run(target, given, post._record.mixture, progress, post.evals))
+
+
+@contextmanager
+def _spread_over(target: Target, executor: Executors | None, chunk: int | None) -> Iterator[None]:
+    """Lets workers evaluate the target until the block ends; an error where it is not a function of the user's."""
+    if executor is None and chunk is None:
+        yield
+    elif target.spread is None:
+        raise TypeError(
+            f"executor and chunk are for functions in Python; this is a {target.kind}, which is compiled and uses the cores of "
+            "this machine by itself (threads=...)"
+        )
+    else:
+        with target.spread.using(executor, chunk):
+            yield
 
 
 def _run(
     target: Target, given: dict[str, Any], begin: _natmix.Mixture | None, progress: bool | None, finish: int | None = None
 ) -> Posterior:
+    spread = target.spread if target.spread is not None and target.spread.pool is not None else None
+    workers: Workers | None = None
     try:
         with Progress.wanted(progress, given.get("max_evals")) as show:
-            run = _natmix.fit(target.native, given, begin, show, finish)
-        return Posterior._of(run, target)
+            if spread is not None and show is not None:
+                show.workers, spread.tell = spread.describe, show.tell
+            run = _natmix.fit(target.native, given, begin, show, finish, spread)
+            workers = None if spread is None else spread.report()
+        if workers is not None and workers.advice is not None:
+            print(f"natmix: {workers.advice}", file=sys.stderr, flush=True)
+        return Posterior._of(run, target, workers)
+    except Exception as error:
+        reached = getattr(error, "reached", None)
+        if isinstance(reached, tuple):
+            iterations, mixture = reached
+            error.reached = Reached(iterations, mixture.weights, mixture.means, mixture.covariances)  # type: ignore[attr-defined]
+            error.add_note(
+                f"natmix: {iterations} iterations were complete; natmix.fit(..., start=error.reached) goes on from there"
+            )
+        raise
     finally:
         say(target.native)
 

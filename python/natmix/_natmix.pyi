@@ -199,4 +199,5 @@ def fit(
     start: Mixture | None = None,
     progress: Callable[[int, int, float, float, float, int, tuple[int, float] | None], None] | None = None,
     finish: int | None = None,
+    workers: Any = None,
 ) -> Run: ...

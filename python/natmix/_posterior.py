@@ -15,6 +15,7 @@ from ._compare import Claim, Loo, Quantity, loo_of, tested
 from ._summary import Summary
 from ._table import Table
 from ._target import Target, Variable, say
+from .distributed import Workers
 
 Level = Literal["answer", "mixture", "weighted"]
 
@@ -39,21 +40,22 @@ class Posterior:
     ((5, 2), (5,))
     """
 
-    def __init__(self, record: _natmix.Record, target: Target | None = None):
+    def __init__(self, record: _natmix.Record, target: Target | None = None, workers: Workers | None = None):
         self._record = record
+        self._workers = workers
         self._target = target
         self._report: dict[str, Any] = record.report
         self._mixture = record.mixture
 
     @classmethod
-    def _of(cls, run: _natmix.Run, target: Target) -> Posterior:
+    def _of(cls, run: _natmix.Run, target: Target, workers: Workers | None = None) -> Posterior:
         variables = [(v.name, list(v.shape), list(v.dims)) for v in target.variables]
         coords = {name: [_label(x) for x in values] for name, values in target.coords.items()}
         names = draws = None
         if target.constrain is not None:
             names, draws = target.parameter_names(), target.flat(run.draws)
         record = _natmix.Record(run, target.native, target.kind, target.what, variables, coords, names, draws)
-        return cls(record, target)
+        return cls(record, target, workers)
 
     # Figures
 
@@ -146,6 +148,11 @@ class Posterior:
     def seed(self) -> int:
         """Seed of the fit."""
         return self._report["seed"]
+
+    @property
+    def workers(self) -> Workers | None:
+        """What was measured of the workers that evaluated the function; None without an executor, and after loading."""
+        return self._workers
 
     @property
     def trace(self) -> dict[str, np.ndarray]:
@@ -287,7 +294,7 @@ class Posterior:
                     NatmixWarning,
                     3,
                 )
-        return Posterior(self._record, target)
+        return Posterior(self._record, target, self._workers)
 
     # Reports
 

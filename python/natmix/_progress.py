@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
+import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,6 +19,12 @@ class Progress:
         self.display: Any = None
         self.notebook = notebook
         self.shown = False
+        #: Says how many workers there are; shown at the end of the line.
+        self.workers: Callable[[], str] | None = None
+        self.line = ""
+        self.when = 0.0
+        # A fit with workers shows progress from two threads.
+        self.lock = threading.Lock()
 
     @classmethod
     def wanted(cls, progress: bool | None, max_evals: int | None) -> Any:
@@ -48,7 +57,17 @@ class Progress:
         found = f"ELBO {elbo:.3f} ± {se:.3f}  {components} component{plural}" if components else "looking for modes"
         self._show(f"natmix: {found}  {evals}{of} evaluations  {iteration} iterations  {seconds:.1f} s")
 
+    def tell(self) -> None:
+        """Shows the line again, at most twice per second, with what has become of the workers: a step may take minutes."""
+        if time.monotonic() - self.when > 0.5:
+            self._show(self.line or "natmix: first evaluations")
+
     def _show(self, line: str) -> None:
+        with self.lock:
+            self.line, self.when = line, time.monotonic()
+            self._write(line if self.workers is None else f"{line}  {self.workers()}")
+
+    def _write(self, line: str) -> None:
         if self.notebook:
             from IPython.display import display
 

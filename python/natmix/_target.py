@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _natmix
+from ._executor import Spread
 
 Init = tuple[Any, Any]
 
@@ -71,6 +72,8 @@ class Target:
     log_likelihood: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
     #: Start distribution: mean and standard deviation.
     init: Init | None = None
+    #: A function of :func:`natmix.from_callable`, which workers can evaluate.
+    spread: Spread | None = field(default=None, repr=False, compare=False)
 
     @property
     def dim(self) -> int:
@@ -122,8 +125,8 @@ def from_callable(
     has one, gives the Hessians instead, and is called only when a method needs them. Return NaN for a point that cannot be
     evaluated, and minus infinity where the density is zero.
 
-    The function is called once per iteration with all points, in a thread that is not the caller's. It may modify or keep the
-    array.
+    The function is called once per iteration with all points, in a thread that is not the caller's; with
+    ``natmix.fit(..., executor=...)`` in the workers, with a few points at a time. It may modify or keep the array.
 
     Parameters
     ----------
@@ -146,6 +149,12 @@ def from_callable(
     >>> target.dim, target.parameter_names()
     (2, ['a', 'b'])
     """
+    return of_function(Spread(f), dim, init, names, gradient)
+
+
+def of_function(spread: Spread, dim: int, init: Init | None, names: Sequence[str] | None, gradient: str) -> Target:
+    """The target of :func:`from_callable`; with an executor in use, its workers answer the first questions too."""
+    f = spread.function
     if not callable(f):
         raise TypeError(f"the target must be callable, not {type(f).__name__}")
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim < 1:
@@ -160,7 +169,7 @@ def from_callable(
         raise ValueError(f"names must differ, but {twice!r} is given twice")
     init = pair(init)
     points = _probe(int(dim), init)
-    returned = f(points)
+    returned = spread(points)
     if returned is None or isinstance(returned, list):
         raise TypeError(f"the target returned {'None' if returned is None else 'a list'}: return log_p, or (log_p, grad)")
     parts = returned if isinstance(returned, tuple) else (returned,)
@@ -175,7 +184,7 @@ def from_callable(
             f"hessian has shape {np.shape(parts[2])} for points of shape {points.shape}, expected {hessians[1]}, or "
             f"{hessians[0]} for diagonals: return (log_p, grad) if the third value is something else"
         )
-    curvature_function = getattr(f, "curvature", None)
+    curvature_function = spread.curvature if spread.has_curvature else None
     curvature = None
     if curvature_function is not None:
         curvature = "full" if np.ndim(curvature_function(_probe(int(dim), init))) == 3 else "diag"
@@ -190,15 +199,15 @@ def from_callable(
             f"the target returns values only: gradients are computed numerically, with {2 * dim + 1} evaluations per point "
             "(return (log_p, grad), use natmix.from_jax, or say gradient='none' and method='bbvi')",
             NatmixWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         gradient = "numerical"
-    native = _natmix.Target.callable(f, contextvars.copy_context(), names, gradient, curvature, curvature_function)
+    native = _natmix.Target.callable(spread, contextvars.copy_context(), names, gradient, curvature, curvature_function)
     # Wrong shapes and types are reported here, not in the middle of a fit.
     native.evaluate(_probe(int(dim), init))
     what = getattr(f, "__name__", type(f).__name__)
     what = "a Python function" if what == "<lambda>" else f"the function `{what}`"
-    return Target(native, what=what, init=init)
+    return Target(native, what=what, init=init, spread=spread)
 
 
 def pair(init: Any) -> Init | None:

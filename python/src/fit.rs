@@ -6,6 +6,7 @@ use crate::errors::raise;
 use crate::mixture::PyMixture;
 use crate::settings;
 use crate::target::PyTarget;
+use natmix::family::Mixture;
 use natmix::observe::{Cancel, Finishing, Searching, TraceRow};
 use natmix_app::settings::Settings;
 use natmix_app::{Finished, FitJob, FitWatch};
@@ -29,12 +30,18 @@ pub struct PyRun {
 type Shown = (TraceRow, Option<(u64, f64)>);
 
 /// Keeps what is to be shown where the caller's thread can see it.
-struct Latest(Arc<Mutex<Option<Shown>>>);
+struct Latest {
+    shown: Arc<Mutex<Option<Shown>>>,
+    /// The iteration and its mixture, kept in case workers are lost.
+    reached: Option<(u64, Mixture)>,
+    keep: bool,
+    iterations: u64,
+}
 
 impl Latest {
     fn show(&mut self, row: TraceRow, chains: Option<(u64, f64)>) {
         // Locked only while a row is being shown: skip this row, the next one will do.
-        if let Ok(mut latest) = self.0.try_lock() {
+        if let Ok(mut latest) = self.shown.try_lock() {
             *latest = Some((row, chains));
         }
     }
@@ -57,7 +64,14 @@ impl FitWatch for Latest {
     }
 
     fn iteration(&mut self, row: &TraceRow) {
+        self.iterations = row.iteration;
         self.show(row.clone(), None);
+    }
+
+    fn mixture(&mut self, mixture: &Mixture) {
+        if self.keep {
+            self.reached = Some((self.iterations, mixture.clone()));
+        }
     }
 
     fn epoch(&mut self, row: &EpochRow) {
@@ -68,9 +82,11 @@ impl FitWatch for Latest {
 /// Fits a mixture to a target. `keywords` are settings by name, in addition to those of the target itself.
 /// `progress(iteration, evals, seconds, elbo, se, components, chains)` is called from time to time; the ELBO is NaN during the
 /// search for modes and for chains, which have the iterations kept so far and the largest R-hat instead. With `finish`, the
-/// number of evaluations made for the start, chains only finish that.
+/// number of evaluations made for the start, chains only finish that. `workers` evaluate the target in other processes: its
+/// `stop()` is called when the user insists on stopping, and an error of the target gets an attribute `reached` with the last
+/// iteration and its mixture.
 #[pyfunction]
-#[pyo3(signature = (target, keywords, start=None, progress=None, finish=None))]
+#[pyo3(signature = (target, keywords, start=None, progress=None, finish=None, workers=None))]
 pub fn fit(
     py: Python<'_>,
     target: &Bound<'_, PyTarget>,
@@ -78,17 +94,20 @@ pub fn fit(
     start: Option<&Bound<'_, PyMixture>>,
     progress: Option<&Bound<'_, PyAny>>,
     finish: Option<u64>,
+    workers: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PyRun> {
     let began = Instant::now();
     let target = target.get();
     let settings = resolve(target, keywords)?;
     let start = start.map(|start| start.get().0.clone());
     let latest = Arc::default();
-    let mut watch = Latest(Arc::clone(&latest));
+    let keep = workers.is_some();
+    let mut watch = Latest { shown: Arc::clone(&latest), reached: None, keep, iterations: 0 };
     let cancel = Cancel::default();
     let stop = cancel.clone();
     target.abort.store(false, Ordering::Relaxed);
     let progress = progress.map(|progress| progress.clone().unbind());
+    let workers = workers.map(|workers| workers.clone().unbind());
     let job = FitJob { problem: &target.problem, settings: &settings, start, cancel, watch: &mut watch, began };
     let (finished, raised, insisted) = py.detach(|| {
         std::thread::scope(|scope| {
@@ -108,6 +127,10 @@ pub fn fit(
                     // A second request stops evaluations at once. Nothing is shown any more, so only a signal can be one.
                     insisted = raised.is_some();
                     target.abort.store(insisted, Ordering::Relaxed);
+                    if let Some(workers) = workers.as_ref().filter(|_| insisted) {
+                        // It only sets a flag.
+                        let _ = Python::attach(|py| workers.call_method0(py, "stop"));
+                    }
                     stop.cancel();
                     (raised, show) = (Some(error), None);
                 }
@@ -118,8 +141,15 @@ pub fn fit(
     if let Some(error) = raised.filter(|error| insisted || !error.is_instance_of::<PyKeyboardInterrupt>(py)) {
         return Err(error);
     }
-    let finished =
-        finished.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?.map_err(raise)?;
+    let finished = finished.map_err(|_| PyValueError::new_err("the engine panicked: please report this"))?;
+    let finished = finished.map_err(|error| {
+        let error = raise(error);
+        if let Some((iteration, mixture)) = watch.reached {
+            // An exception that takes no attributes is raised without it.
+            let _ = error.value(py).setattr("reached", (iteration, PyMixture(mixture)));
+        }
+        error
+    })?;
     Ok(PyRun { finished, settings })
 }
 

@@ -10,7 +10,7 @@ import pytest
 import stan_tools
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MORE = ("python/README.md", "README.md", "docs/answer.md", "docs/chains.md", "docs/comparing.md")
+MORE = ("python/README.md", "README.md", "docs/answer.md", "docs/chains.md", "docs/comparing.md", "docs/distributed.md")
 PAGES = sorted((REPOSITORY / "docs" / "python").glob("*.md")) + [REPOSITORY / page for page in MORE]
 
 
@@ -20,7 +20,8 @@ def test_pages_run(page, tmp_path, monkeypatch):
         stan_tools.needs_tools()
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.S | re.M)
-    namespace = {"__name__": "page"}
+    # Examples that start processes run only in scripts.
+    namespace = {"__name__": "__main__" if page.stem == "distributed" else "page"}
     for block in blocks:
         exec(compile(block, str(page), "exec"), namespace)
     if page.stem.startswith("coming-from"):

@@ -37,6 +37,8 @@ pub trait FitWatch: Send {
     fn finishing(&mut self, _: &Finishing) {}
     /// After each iteration of the engine.
     fn iteration(&mut self, _: &TraceRow) {}
+    /// The mixture after each iteration of the engine.
+    fn mixture(&mut self, _: &Mixture) {}
     /// Before a network is trained on minibatches.
     fn training(&mut self, _: &Training<'_>) {}
     /// After each training step.

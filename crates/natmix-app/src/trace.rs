@@ -67,6 +67,7 @@ impl Observer for IterationRecorder<'_> {
     fn iteration(&mut self, iteration: &Iteration<'_>) -> Result<ControlFlow<()>, natmix::Error> {
         let row = TraceRow::of(iteration);
         self.watch.iteration(&row);
+        self.watch.mixture(iteration.mixture);
         if let Some(file) = &mut self.file {
             file.write(&row)?;
         }

@@ -7,6 +7,7 @@
 //! | [`bench`](mod@bench) | the automatic method on targets with known answers |
 //! | [`battery`] | targets with known posteriors, and whether the verdict knows when an answer is right |
 //! | [`posteriordb`] | the same for the posteriors of a public collection, as Stan programs |
+//! | [`scale`] | a model of cost: time over 1 to 1,000 workers from measured constants |
 #![forbid(unsafe_code)]
 
 pub mod battery;
@@ -15,4 +16,5 @@ pub mod datasets;
 pub mod demo;
 pub mod posteriordb;
 pub mod reproduce;
+pub mod scale;
 pub mod splits;

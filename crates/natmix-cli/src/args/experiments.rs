@@ -22,6 +22,63 @@ pub enum ExperimentCommand {
         NATMIX_DATA=data natmix experiments posteriordb --posteriors harder --reference references --seeds 1"
     )]
     Posteriordb(PosteriordbArgs),
+    /// Predict the time of a fit over 1 to 1,000 workers from measured constants
+    #[command(after_help = "Examples:\n  natmix experiments scale --seconds-per-point 2 --points 64 --batches 300\n  \
+        natmix experiments scale --split rows --seconds-per-point 0.4 --points 64 --workers 1,8,64")]
+    Scale(ScaleArgs),
+}
+
+/// `natmix experiments scale`.
+#[derive(Debug, Args)]
+pub struct ScaleArgs {
+    /// What is divided among the workers: the points of a batch, in chunks, or the rows of the data
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = SplitName::Points)]
+    pub split: SplitName,
+    /// Seconds that one worker takes for one point
+    #[arg(long, value_name = "X", default_value_t = 0.05)]
+    pub seconds_per_point: f64,
+    /// How much these vary from point to point: standard deviation over mean
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub variation: f64,
+    /// Points per batch
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub points: usize,
+    /// Batches of the fit
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub batches: u64,
+    /// Points per chunk
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub chunk: usize,
+    /// Seconds from sending a task without work to its answer; with rows, of one message between ranks
+    #[arg(long, value_name = "X", default_value_t = 1e-3)]
+    pub latency: f64,
+    /// Seconds that the host is busy with one chunk
+    #[arg(long, value_name = "X", default_value_t = 3e-4)]
+    pub dispatch: f64,
+    /// Bytes that travel per point
+    #[arg(long, value_name = "X", default_value_t = 500.0)]
+    pub bytes_per_point: f64,
+    /// Bytes per second between machines
+    #[arg(long, value_name = "X", default_value_t = 1e8)]
+    pub bandwidth: f64,
+    /// Seconds of the engine's own work per batch
+    #[arg(long, value_name = "X", default_value_t = 1e-3)]
+    pub engine_seconds: f64,
+    /// Numbers of workers
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256,512,1000")]
+    pub workers: Vec<usize>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is divided among the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitName {
+    /// The points of a batch, in chunks
+    Points,
+    /// The rows of the data
+    Rows,
 }
 
 /// `natmix experiments posteriordb`.

@@ -1,11 +1,14 @@
 //! `natmix experiments`: measurements of natmix itself.
 
-use crate::args::experiments::{BatteryArgs, ExperimentCommand, HalfName, HierarchicalArgs, PosteriordbArgs};
+use crate::args::experiments::{
+    BatteryArgs, ExperimentCommand, HalfName, HierarchicalArgs, PosteriordbArgs, ScaleArgs, SplitName,
+};
 use crate::output;
 use crate::settings::with_option_name_of_experiment;
 use anyhow::{Context, Result};
 use natmix_experiments::battery::{self, BatteryOptions, TargetHalf};
 use natmix_experiments::posteriordb::{self, PosteriorOptions};
+use natmix_experiments::scale::{self, ScaleOptions, Split};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -16,6 +19,7 @@ pub fn run(experiment: &ExperimentCommand) -> Result<ExitCode> {
         ExperimentCommand::Battery(args) => run_battery(args),
         ExperimentCommand::Hierarchical(args) => run_hierarchical(args),
         ExperimentCommand::Posteriordb(args) => run_posteriordb(args),
+        ExperimentCommand::Scale(args) => run_scale(args),
     }
 }
 
@@ -65,6 +69,28 @@ fn run_posteriordb(args: &PosteriordbArgs) -> Result<ExitCode> {
         let text = report.insert(&page(path)?)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_scale(args: &ScaleArgs) -> Result<ExitCode> {
+    let report = scale::run(&ScaleOptions {
+        split: match args.split {
+            SplitName::Points => Split::Points,
+            SplitName::Rows => Split::Rows,
+        },
+        seconds_per_point: args.seconds_per_point,
+        variation: args.variation,
+        points: args.points,
+        batches: args.batches,
+        chunk: args.chunk,
+        latency: args.latency,
+        dispatch: args.dispatch,
+        bytes_per_point: args.bytes_per_point,
+        bandwidth: args.bandwidth,
+        engine_seconds: args.engine_seconds,
+        workers: args.workers.clone(),
+    })?;
+    output::print(&if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.to_string() })?;
     Ok(ExitCode::SUCCESS)
 }
 
