@@ -20,7 +20,7 @@ import numpy as np
 
 import natmix
 
-SETTINGS = dict(dim=2, method="component-draws", components=2, max_evals=640, seed=3, chunk=16, finish="never")
+SETTINGS = dict(dim=2, method="component-draws", components=2, max_evals=640, seed=3, chunk=32, finish="never")
 
 
 def banana(marks=None, seconds=0.0):
@@ -71,7 +71,7 @@ def fitted(executor, kill=False, **more):
         if kill:
             killer.start()
         try:
-            post = natmix.fit(banana(marks, 0.01 if kill else 0.0), executor=executor, **{**SETTINGS, **more})
+            post = natmix.fit(banana(marks, 0.02 if kill else 0.0), executor=executor, **{**SETTINGS, **more})
         finally:
             ended.set()
             if kill:
