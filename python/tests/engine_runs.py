@@ -20,6 +20,9 @@ import numpy as np
 
 import natmix
 
+#: Kills at once; where there is no such signal, SIGTERM does.
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
 SETTINGS = dict(dim=2, method="component-draws", components=2, max_evals=640, seed=3, chunk=32, finish="never")
 
 
@@ -57,7 +60,7 @@ def kill_one(marks, ended):
         for mark in list(Path(marks).iterdir()):
             if int(mark.name) != os.getpid():
                 time.sleep(0.3)
-                os.kill(int(mark.name), signal.SIGKILL)
+                os.kill(int(mark.name), KILL)
                 return
         time.sleep(0.01)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_runs import SETTINGS, banana, digest, fitted
+from engine_runs import KILL, SETTINGS, banana, digest, fitted
 
 import natmix
 from natmix.distributed import Reached, WorkerError
@@ -227,7 +227,7 @@ def test_a_slow_worker_is_helped(serial, tmp_path):
         assert time.monotonic() - began < 50
         assert digest(post) == digest(natmix.fit(banana(), check=False, **SETTINGS)) and post.workers.duplicates == 1
     finally:
-        os.kill(int(Path(slow).read_text()), signal.SIGKILL)
+        os.kill(int(Path(slow).read_text()), KILL)
 
 
 # Errors and bad use
