@@ -10,6 +10,7 @@ use natmix::save::checksum::Checksum;
 use natmix::target::Target;
 use natmix_stan::StanModel;
 use natmix_stan::compile::{CODE_NAME, Compiling, StanSource};
+use natmix_stan::include::included;
 use natmix_stan::messages::Message;
 use natmix_stan::names::{Variable, variables};
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,10 @@ impl StanProblem {
         let init = init.map(|init| model.unconstrain(init)).transpose()?;
         let mut checksum = Checksum::default();
         checksum.update(&bytes);
+        if let (StanSource::File(file), Ok(text)) = (source, str::from_utf8(&bytes)) {
+            let folder = file.parent().unwrap_or(Path::new(""));
+            included(text, folder).iter().for_each(|text| checksum.update(text.as_bytes()));
+        }
         checksum.update(data.as_bytes());
         let memory = StanMemory {
             program,

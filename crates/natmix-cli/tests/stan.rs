@@ -207,7 +207,11 @@ fn tools(folder: &CommandFolder) {
          if [ \"$last\" = --version ]; then echo stanc 1; exit; fi\n\
          if grep -q wrong \"$last\"; then printf 'Syntax error in line 1:\\n   1:  wrong\\n       ^\\n' >&2; exit 1; fi\n\
          if grep -q old \"$last\"; then echo 'Warning: this is an old way to write it' >&2; fi\n\
-         cat \"$last\"\n",
+         while read -r word file || [ -n \"$word\" ]; do\n\
+         if [ \"$word\" != '#include' ]; then echo \"$word $file\"\n\
+         elif ! cat \"$file\" 2>/dev/null; then\n\
+         printf \"Syntax error in '%s', line 1\\n\\nCould not find include file '%s' in paths.\\n\" \"$last\" \"$file\" >&2; exit 1\n\
+         fi; done < \"$last\"\n",
     );
     script(
         "cxx",
@@ -268,6 +272,33 @@ fn a_program_is_compiled_once() {
         .filter(|name| name.contains("part") || name.contains(".o") || name.contains("cpp"))
         .collect();
     assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn included_files_are_part_of_a_program() {
+    let folder = folder("include");
+    tools(&folder);
+    std::fs::create_dir_all(folder.path("sub/parts")).unwrap();
+    folder.write("sub/a.stan", "#include parts/b.stan\na program\n");
+    folder.write("sub/parts/b.stan", "one\n");
+    folder.write("log", "");
+    let fit = "fit stan --model sub/a.stan --data data.json --max-evals 2000 --finish never --out";
+    let compiled = || String::from_utf8(folder.read("log")).unwrap().lines().count();
+    let run = |args: &str| finished(with_tools(&folder, args).output().unwrap());
+    assert!(run(&format!("{fit} fit")).code < 2);
+    assert_eq!(compiled(), 4);
+    assert_eq!(run("sample --posterior fit -n 5").code, 0);
+    // Another content is another program, and not the one that was fitted.
+    folder.write("sub/parts/b.stan", "two\n");
+    refused(&folder, &mut with_tools(&folder, "sample --posterior fit -n 5"), &["a.stan", "have changed since"]);
+    assert!(run(&format!("{fit} again")).code < 2);
+    assert_eq!(compiled(), 6);
+    folder.write("sub/parts/b.stan", "one\n");
+    assert_eq!((run("sample --posterior fit -n 5").code, compiled()), (0, 6));
+    std::fs::remove_file(folder.path("sub/parts/b.stan")).unwrap();
+    let words = ["sub/a.stan includes `parts/b.stan`, which is not there", "the folder of the program", "line 1"];
+    let message = refused(&folder, &mut with_tools(&folder, &format!("{fit} none")), &words);
+    assert!(!message.contains("Could not find"), "{message}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! that it is made of; stanc runs every time, so a program's included files are part of that.
 
 use crate::command::output;
+use crate::include::missing;
 use crate::toolchain::{Compiler, Toolchain};
 use crate::{Error, StanLibrary, cache};
 use natmix::observe::Cancel;
@@ -187,7 +188,18 @@ fn translate(file: &Path, shown: &Path, tools: &Toolchain, cancel: Option<&Cance
     let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
     match out.status.success() {
         true => Ok((String::from_utf8_lossy(&out.stdout).into_owned(), said)),
-        false => Err(Error::Syntax { file: shown.to_owned(), message: said }),
+        false => Err(match missing(&said) {
+            Some((included, place)) => Error::Include {
+                file: shown.to_owned(),
+                included: included.to_owned(),
+                looked: match file == shown {
+                    true => "files are included from the folder of the program",
+                    false => "only a program that is a file itself can include files",
+                },
+                place: place.to_owned(),
+            },
+            None => Error::Syntax { file: shown.to_owned(), message: said },
+        }),
     }
 }
 

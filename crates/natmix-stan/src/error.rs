@@ -112,6 +112,18 @@ pub enum Error {
         /// What stanc says.
         message: String,
     },
+    /// A file that the program includes is not there.
+    #[error("{file} includes `{included}`, which is not there: {looked}.\n{place}")]
+    Include {
+        /// The program.
+        file: PathBuf,
+        /// The name in the program.
+        included: String,
+        /// Where it was looked for.
+        looked: &'static str,
+        /// The place in the program, as stanc shows it.
+        place: String,
+    },
     /// The C++ compiler failed.
     #[error("the C++ code of {file} cannot be compiled with {compiler}: {message}")]
     Compile {

@@ -11,12 +11,13 @@
 //! | [`library`] | the functions of a compiled model |
 //! | [`names`] | from the names of values to variables with shapes |
 //! | [`messages`] | what models print and complain about, each message once |
-//! | [`toolchain`], [`compile`], [`cache`] | from a program to a library |
+//! | [`toolchain`], [`compile`], [`include`], [`cache`] | from a program to a library |
 
 pub mod cache;
 mod command;
 pub mod compile;
 mod error;
+pub mod include;
 pub mod library;
 pub mod messages;
 pub mod model;

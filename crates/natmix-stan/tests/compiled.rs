@@ -4,6 +4,7 @@
 //! libraries are kept in the build folder: the first run takes a minute or two.
 
 use natmix::target::{Target, log_p_at};
+use natmix_stan::compile::{Compiling, StanSource};
 use natmix_stan::toolchain::{Compiler, Toolchain};
 use natmix_stan::{Error, StanLibrary, StanModel, compile};
 use std::fs;
@@ -24,6 +25,11 @@ fn tools() -> bool {
         return false;
     }
     true
+}
+
+/// The error of a program that is in no file.
+fn load_code(text: &str) -> String {
+    Compiling::new(&mut |_| {}).load(StanSource::Code(text)).unwrap_err().to_string()
 }
 
 fn library(name: &str) -> Option<Arc<StanLibrary>> {
@@ -230,6 +236,14 @@ fn bad_programs_and_data_are_refused() {
         matches!(&error, Error::Syntax { message, .. } if message.contains("';' expected") || message.contains("\";\" expected")),
         "{error}"
     );
+    fs::write(&file, "functions {\n#include none.stan\n}\nparameters {\n  real x;\n}\nmodel {\n}\n").unwrap();
+    let error = compile::compile(&file, &folder.join("cache"), &mut |_| {}).unwrap_err();
+    assert!(
+        matches!(&error, Error::Include { included, place, .. } if included == "none.stan" && place.contains("line 2")),
+        "{error}"
+    );
+    let message = load_code("functions {\n#include none.stan\n}\nparameters {\n  real x;\n}\nmodel {\n}\n");
+    assert!(message.contains("only a program that is a file itself"), "{message}");
     // Nothing is left beside a program.
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     fs::remove_dir_all(&folder).unwrap();

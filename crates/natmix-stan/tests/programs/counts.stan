@@ -1,4 +1,7 @@
-// Counts with a rate per group: a truncated prior, a bounded probability, and random predictions.
+// Counts with a rate per group: a truncated prior, a bounded probability, an included file, and random predictions.
+functions {
+#include counts_functions.stan
+}
 data {
   int<lower=1> N;
   int<lower=1> G;
@@ -18,7 +21,7 @@ model {
   p ~ beta(2, 3);
   shift ~ normal(0, 2);
   for (n in 1 : N) {
-    target += log_mix(p, poisson_lpmf(y[n] | rate[group[n]] + 1), poisson_lpmf(y[n] | 0.5));
+    target += count_lpmf(y[n] | rate[group[n]], p);
   }
 }
 generated quantities {
@@ -26,6 +29,6 @@ generated quantities {
   vector[N] log_lik;
   for (n in 1 : N) {
     y_rep[n] = poisson_rng(bernoulli_rng(p) ? rate[group[n]] + 1 : 0.5);
-    log_lik[n] = log_mix(p, poisson_lpmf(y[n] | rate[group[n]] + 1), poisson_lpmf(y[n] | 0.5));
+    log_lik[n] = count_lpmf(y[n] | rate[group[n]], p);
   }
 }
