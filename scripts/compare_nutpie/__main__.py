@@ -1,4 +1,4 @@
-"""Runs the comparison in an interpreter that has nutpie; with --no-runs in any."""
+"""Runs the comparison in an interpreter that has the other methods; with --no-runs in any."""
 
 import hashlib
 import importlib.metadata
@@ -19,40 +19,56 @@ def tell(message):
     print(message, file=sys.stderr, flush=True)
 
 
-def measure(summary, seeds, reference):
-    """A posterior by natmix and by nutpie."""
-    from . import sampler, scoreboard
+def runs(name, seeds, method, run, reference):
+    """Runs of another method, with how natmix judges their draws."""
+    from . import scoreboard
     from .draws import write
 
-    name = summary["name"]
-    row = {"name": name, "dim": summary["dim"], "natmix": scoreboard.fits(name, seeds, reference), "nutpie": []}
-    compiled = sampler.model(summary)
+    found = []
     for seed in seeds:
-        tell(f"{name}: nutpie, seed {seed}")
+        tell(f"{name}: {method}, seed {seed}")
         try:
-            draws, figures = sampler.run(compiled, seed)
+            draws, figures = run(seed)
             with tempfile.TemporaryDirectory() as folder:
                 write(draws, Path(folder) / f"{name}.csv.gz")
                 comparison = scoreboard.judged(name, folder, reference)
         except Exception as error:  # noqa: BLE001 - a model that fails is a result, and the others still run
-            row["nutpie"].append({"seed": seed, "failed": f"{type(error).__name__}: {error}"[:300]})
+            found.append({"seed": seed, "failed": f"{type(error).__name__}: {error}"[:300]})
         else:
-            row["nutpie"].append({"seed": seed, **figures, "comparison": comparison})
-    return row
+            found.append({"seed": seed, **figures, "comparison": comparison})
+    return found
+
+
+def measure(summary, options):
+    """A posterior by natmix and by nutpie, or by Pathfinder."""
+    name, seeds, reference = summary["name"], options.seeds, options.reference
+    row = {"name": name, "dim": summary["dim"]}
+    if options.pathfinder:
+        from . import pathfinder
+
+        return row | {"pathfinder": runs(name, seeds, "Pathfinder", lambda seed: pathfinder.run(summary, seed), reference)}
+    from . import sampler, scoreboard
+
+    row["natmix"] = scoreboard.fits(name, seeds, reference)
+    compiled = sampler.model(summary)
+    return row | {"nutpie": runs(name, seeds, "nutpie", lambda seed: sampler.run(compiled, seed), reference)}
 
 
 def compare(options, stored):
     """Adds what is not measured yet."""
-    from . import reference, scoreboard
+    from . import scoreboard
 
-    tell(table.HEAD)
+    form = table.of(options)
+    tell(form.HEAD)
     for summary in scoreboard.listed(options.posteriors):
         if options.reference and summary["resolution"] is None:
+            from . import reference
+
             reference.make(summary, options.reference, tell)
         if options.only_reference or any(row["name"] == summary["name"] for row in stored["rows"]):
             continue
-        stored["rows"].append(measure(summary, options.seeds, options.reference))
-        tell(table.line(stored["rows"][-1]))
+        stored["rows"].append(measure(summary, options))
+        tell(form.line(stored["rows"][-1]))
         if options.json:
             replace(Path(options.json), (json.dumps(stored, indent=1) + "\n").encode())
 
@@ -65,7 +81,7 @@ def versions(options):
     return {
         "natmix": scoreboard.run(["arK-arK"], "--draws", os.devnull)["version"],
         "build": hashlib.sha256(binary.read_bytes()).hexdigest()[:12],
-        "nutpie": importlib.metadata.version("nutpie"),
+        **{package: importlib.metadata.version(package) for package in (["blackjax"] if options.pathfinder else ["nutpie"])},
         "seeds": options.seeds,
     }
 
@@ -84,12 +100,12 @@ def main():
         except KeyboardInterrupt:
             tell("interrupted" + (": the same command goes on" if options.json else ""))
             sys.exit(130)
-    rows = stored["rows"]
-    print(table.text(rows))
+    rows, form = stored["rows"], table.of(options)
+    print(form.text(rows))
     if options.markdown:
         page = Path(options.markdown)
-        written = table.markdown(rows, stored["about"])
-        page.write_text(insert(page.read_text(), written, (table.BEGIN, table.END)))
+        written = form.markdown(rows, stored["about"])
+        page.write_text(insert(page.read_text(), written, (form.BEGIN, form.END)))
 
 
 if __name__ == "__main__":

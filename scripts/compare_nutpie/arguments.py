@@ -15,11 +15,14 @@ figure that is furthest off, as a multiple of its limit.
 NATMIX_DATA must name the folder that holds posteriordb. --reference keeps long runs of NUTS, by which posteriors are judged that
 have no reference in the database; those that are not there yet are made.
 
+--pathfinder runs BlackJAX's multi-path Pathfinder in place of both: 4 paths of 1,000 draws, resampled by their importance
+weights.
+
 Results are written to --json after every posterior, and those that are there already are not measured again. Seconds mean
 something only on a machine without other work.
 
-The first run makes a virtual environment in .venv-nutpie, with nutpie and httpstan. Every run builds natmix from this checkout,
-optimised; --natmix uses a binary that is there.
+The first run makes a virtual environment in .venv-nutpie, with nutpie, BlackJAX and httpstan. Every run builds natmix from this
+checkout, optimised; --natmix uses a binary that is there.
 
 examples:
   NATMIX_DATA=data scripts/compare-nutpie --json compared.json --markdown docs/posteriordb.md
@@ -41,6 +44,7 @@ def arguments(given=None):
     parser.add_argument("--seeds", type=seeds, default=[1, 2, 3], metavar="N,...", help="seeds of both [default: 1,2,3]")
     parser.add_argument("--reference", metavar="DIR", help="keep long runs of NUTS in this folder, and use those that are there")
     parser.add_argument("--only-reference", action="store_true", help="only make what is missing in --reference")
+    parser.add_argument("--pathfinder", action="store_true", help="run Pathfinder, and neither natmix nor nutpie")
     parser.add_argument("--json", metavar="FILE", help="write the results to this file, and go on from what it holds")
     parser.add_argument(
         "--markdown", metavar="FILE", help="write the table between the marks of this page, such as docs/posteriordb.md"

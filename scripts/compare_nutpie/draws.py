@@ -17,6 +17,12 @@ def flat(posterior):
     return draws
 
 
+def shown(name):
+    """The name of an entry as tools show it: `theta[1,2]` for Stan's `theta.1.2`."""
+    variable, *position = name.split(".")
+    return f"{variable}[{','.join(position)}]" if position else name
+
+
 def relabelled(draws):
     """Draws of a mixture with components in the order of `mu`; `theta` is a share of each, or of the first of two."""
     count = sum(name.startswith("mu[") for name in draws)

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import sys
 
 BEGIN, END = "<!-- begin of what scripts/compare-nutpie writes -->", "<!-- end of what scripts/compare-nutpie writes -->"
 
@@ -9,6 +10,13 @@ HEAD = (
     f"{'posterior':<46} {'d':>5} {'CPU s':>8} {'nutpie':>8} {'ratio':>6} {'evals':>9} {'nutpie':>9} {'error':>6} {'nutpie':>6}"
     f" {'r-hat':>6}  of natmix"
 )
+
+
+def of(options):
+    """The module whose tables have what these options measure."""
+    from . import pathfinder_table
+
+    return pathfinder_table if options.pathfinder else sys.modules[__name__]
 
 
 def mean(runs, key):

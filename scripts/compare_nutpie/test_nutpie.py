@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from compare_nuts.table import insert
 
-from compare_nutpie import table
+from compare_nutpie import pathfinder_table, table
 from compare_nutpie.arguments import arguments
-from compare_nutpie.draws import flat, relabelled, write
+from compare_nutpie.draws import flat, relabelled, shown, write
 
 
 def test_arguments_are_checked():
@@ -22,6 +22,7 @@ def test_entries_have_the_names_of_stan():
     draws = flat({"a": np.zeros((2, 3)), "S": np.arange(24.0).reshape(2, 3, 2, 2)})
     assert list(draws) == ["a", "S[1,1]", "S[1,2]", "S[2,1]", "S[2,2]"]
     assert draws["S[2,1]"][1, 2] == 22
+    assert [shown(name) for name in ("a", "S.2.1")] == ["a", "S[2,1]"]
 
 
 def test_components_are_sorted_by_their_means():
@@ -66,3 +67,21 @@ def test_tables_have_means_counts_and_all_outcomes():
     assert "| `b` | 3.00 | 2.00 | 1.50 | 30 | 500 | 1.50 | 1.50 | 1.002 | 1 wrong, refused, 1 failed |" in written
     page = insert(f"x\n{table.BEGIN}\nold\n{table.END}\ny", written, (table.BEGIN, table.END))
     assert "old" not in page and written in page
+
+
+def test_tables_of_pathfinder_count_what_is_right():
+    def run(right, error, k_hat):
+        return {"evals": 1000, "k_hat": k_hat, "comparison": {"right": right, "worst": {"error": error}}}
+
+    rows = [
+        {"name": "a", "dim": 2, "pathfinder": [run(True, 0.75, 0.25), run(False, 3.0, 0.875)]},
+        {"name": "b", "dim": 3, "pathfinder": [{"seed": 1, "failed": "no start"}, {**run(True, 0, 0.5), "comparison": None}]},
+    ]
+    assert table.of(arguments(["--pathfinder"])) is pathfinder_table and table.of(arguments([])) is table
+    text = pathfinder_table.text(rows)
+    assert (
+        text.endswith("right in 1 of 4 runs") and text.splitlines()[1].split() == "a 2 1,000 0.88 3.00 1 right, 1 wrong".split()
+    )
+    written = pathfinder_table.markdown(rows, {"blackjax": "1.7", "seeds": [1, 2]})
+    assert "BlackJAX 1.7, seeds 1, 2: Pathfinder's draws are right in 1 of 4 runs." in written
+    assert written.splitlines()[-1] == "| `b` | 1,000 | 0.50 | - | 1 failed |"
