@@ -15,10 +15,11 @@ use crate::summary::{DRAWS, DeliveredSample};
 use crate::time::ResultsTime;
 use crate::trace::{EpochRecorder, IterationRecorder, TraceFile, earlier_rows};
 use natmix::checkpoint::{Checkpoint, Checkpointer};
-use natmix::family::Mixture;
+use natmix::config::About;
+use natmix::family::{CovarianceKind, Mixture};
 use natmix::observe::{Cancel, Finishing, Searching, TraceRow};
 use natmix::stop::StopReason;
-use natmix::target::Target;
+use natmix::target::{Target, reduction};
 use natmix::{Config, Fit, State};
 use natmix_models::start::from_sample;
 use natmix_nets::train::with_threads;
@@ -140,10 +141,22 @@ impl FitJob<'_> {
             }
             return Ok(None);
         }
-        let mut config = settings.config(&problem.about()?)?;
-        let start = self.begin(problem.target()?.dim())?;
+        let (about, target) = (problem.about()?, problem.target()?);
+        let mut config = settings.config(&about)?;
+        let mut reduced = false;
+        if let Some(reduction) = target.reduction() {
+            // The kind of covariances is chosen for the dimension in which the fit runs.
+            let within = settings.config(&About { dim: reduction.subspace.reduced_dim(), ..about })?;
+            reduced = reduction::is_allowed(&within);
+            config = if reduced { within } else { config };
+        }
+        let start = self.begin(target.dim())?;
         if let Some(start) = &start {
             start_at(&mut config, start);
+            // One of an earlier fit in fewer dimensions has full covariances there.
+            if reduced && config.covariance == CovarianceKind::LowRank {
+                config.covariance = CovarianceKind::Full;
+            }
         }
         let resumed = if resume { resume_from(settings, &config, data)? } else { None };
         Ok(Some(Prepared { config, start, resumed }))
@@ -357,7 +370,7 @@ impl EngineRun<'_> {
             // Dropping the buffer instead would ignore an error of its last write.
             file.map_or(Ok(()), TraceFile::finish)?;
         }
-        let formation = frames.map(|frames| frames.finish(target, &fitted, before));
+        let formation = frames.map(|frames| frames.finish(target, &fitted, before)).transpose()?;
         Ok(Finished { formation, ..Finished::of_fitted(fitted, rows)? })
     }
 }

@@ -29,8 +29,13 @@ impl FormationRecorder {
     }
 
     /// Adds the final mixture to the recorded frames. `before` is the number of evaluations made before the run.
-    pub fn finish(self, target: &dyn Target, fitted: &Fitted, before: u64) -> Formation {
+    pub fn finish(self, target: &dyn Target, fitted: &Fitted, before: u64) -> Result<Formation, Error> {
         let mut frames = self.film.into_frames();
+        if let Some(subspace) = &fitted.subspace {
+            for frame in &mut frames {
+                frame.mixture = subspace.lift_mixture(&frame.mixture)?;
+            }
+        }
         frames.iter_mut().for_each(|frame| frame.evals += before);
         let last = Frame {
             iteration: fitted.iterations,
@@ -38,6 +43,6 @@ impl FormationRecorder {
             elbo: fitted.diagnostics.as_ref().map_or(fitted.running_elbo.0, |diagnostics| diagnostics.elbo.mean),
             mixture: fitted.mixture.clone(),
         };
-        Formation::new(target, &frames, &last, self.earlier, self.most)
+        Ok(Formation::new(target, &frames, &last, self.earlier, self.most))
     }
 }

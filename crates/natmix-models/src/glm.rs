@@ -22,12 +22,13 @@ mod bernoulli;
 
 use crate::observations::{Dataset, Observations, RowBlock};
 use crate::prior::{LOG_TAU, Prior, spread, usable_sd};
+use crate::row_space::RowSpace;
 use bernoulli::Bernoulli;
 use natmix::Error;
 use natmix::Scratch;
 use natmix::autodiff::special::ln_gamma;
 use natmix::matrix::{self, Transpose};
-use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Reduction, Rows, Target, TargetError};
 use pulp::Arch;
 use std::borrow::Cow;
 
@@ -75,6 +76,7 @@ pub struct Glm {
     prior: Prior,
     /// `-log k!` of small counts `k`; empty unless outcomes are counts.
     minus_log_factorials: Vec<f64>,
+    row_space: RowSpace,
 }
 
 impl Glm {
@@ -111,6 +113,7 @@ impl Glm {
             prior: Prior::new(&spread(prior_sd, data.features())?),
             data,
             minus_log_factorials: (0..small).map(|k| -ln_gamma(k as f64 + 1.0)).collect(),
+            row_space: RowSpace::default(),
         })
     }
 
@@ -131,7 +134,7 @@ impl Glm {
 
     fn change(self, change: impl FnOnce(Observations) -> Result<Observations, Error>) -> Result<Self, Error> {
         match self.data {
-            Dataset::Memory(table) => Ok(Self { data: change(table)?.into(), ..self }),
+            Dataset::Memory(table) => Ok(Self { data: change(table)?.into(), row_space: RowSpace::default(), ..self }),
             Dataset::Stored(_) => Err(Error::InvalidInput("rows that are stored elsewhere cannot be changed".into())),
         }
     }
@@ -253,6 +256,11 @@ impl Target for Glm {
 
     fn parameter_names(&self) -> Vec<String> {
         self.data.names().to_vec()
+    }
+
+    fn reduction(&self) -> Option<&Reduction> {
+        let smaller = |table| Self::from_data(self.likelihood, table, &[1.0]);
+        self.row_space.reduction(&self.data, (&self.prior.sd(), 1, 0), smaller)
     }
 
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {

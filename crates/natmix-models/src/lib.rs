@@ -33,6 +33,7 @@ pub mod predict;
 pub mod prior;
 pub mod regression;
 pub mod row_file;
+mod row_space;
 pub mod scores;
 pub mod softmax;
 pub mod source;

@@ -29,8 +29,9 @@
 use crate::normal_equations::{NormalEquations, weigh_residuals};
 use crate::observations::{ALL_CURVATURES, Dataset, RowBlock};
 use crate::prior::{LOG_TAU, Prior, spread, usable_sd};
+use crate::row_space::RowSpace;
 use natmix::matrix::{Transpose, product, symmetrise};
-use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Reduction, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 
 /// Scale of the half-Cauchy prior of the noise.
@@ -43,6 +44,7 @@ pub struct Linear {
     prior: Prior,
     noise_sd: Option<f64>,
     equations: Option<NormalEquations>,
+    row_space: RowSpace,
 }
 
 impl Linear {
@@ -54,7 +56,7 @@ impl Linear {
             let problem = format!("noise sd {sd} is not a positive number with a finite square");
             return Err(Error::InvalidInput(problem));
         }
-        Ok(Self { equations: NormalEquations::new(&data)?, data, prior, noise_sd })
+        Ok(Self { equations: NormalEquations::new(&data)?, data, prior, noise_sd, row_space: RowSpace::default() })
     }
 
     /// The data.
@@ -261,6 +263,12 @@ impl Target for Linear {
     fn parameter_names(&self) -> Vec<String> {
         let noise = self.noise_sd.is_none().then(|| "sigma".to_owned());
         self.data.names().iter().cloned().chain(noise).collect()
+    }
+
+    fn reduction(&self) -> Option<&Reduction> {
+        let noise = usize::from(self.noise_sd.is_none());
+        let smaller = |table| Self::new(table, &[1.0], self.noise_sd);
+        self.row_space.reduction(&self.data, (&self.prior.sd(), 1, noise), smaller)
     }
 
     fn to_parameters(&self, z: &[f64], parameters: &mut [f64]) {

@@ -44,6 +44,11 @@ impl Prior {
         }
     }
 
+    /// The standard deviations.
+    pub(crate) fn sd(&self) -> Vec<f64> {
+        self.prec.iter().map(|prec| prec.sqrt().recip()).collect()
+    }
+
     /// Number of coordinates covered.
     pub fn dim(&self) -> usize {
         self.prec.len()

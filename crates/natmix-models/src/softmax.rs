@@ -21,8 +21,9 @@
 use crate::observations::{ALL_CURVATURES, Dataset, RowBlock};
 use crate::prior::{Prior, spread};
 use crate::regression::RegressionKind;
+use crate::row_space::RowSpace;
 use natmix::matrix::{Transpose, product};
-use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Reduction, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 
 /// A softmax regression with its data.
@@ -32,6 +33,7 @@ pub struct Softmax {
     classes: usize,
     class_names: Vec<String>,
     prior: Prior,
+    row_space: RowSpace,
 }
 
 impl Softmax {
@@ -50,7 +52,7 @@ impl Softmax {
         }
         let prior = Prior::new(&spread(prior_sd, data.features())?.repeat(classes - 1));
         let class_names = (0..classes).map(|c| c.to_string()).collect();
-        Ok(Self { data, classes, class_names, prior })
+        Ok(Self { data, classes, class_names, prior, row_space: RowSpace::default() })
     }
 
     /// Names the classes, the reference included.
@@ -211,6 +213,13 @@ impl Target for Softmax {
     fn parameter_names(&self) -> Vec<String> {
         let of_class = |class: &String| self.data.names().iter().map(move |name| format!("{class}:{name}")).collect();
         self.class_names[1..].iter().flat_map(|class| -> Vec<String> { of_class(class) }).collect()
+    }
+
+    fn reduction(&self) -> Option<&Reduction> {
+        let sd = self.prior.sd();
+        let of_class = &sd[..self.data.features()];
+        let smaller = |table| Self::new(table, self.classes, &[1.0]);
+        self.row_space.reduction(&self.data, (of_class, self.classes - 1, 0), smaller)
     }
 
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {

@@ -21,10 +21,11 @@ use crate::formula::{Formula, FormulaError, FormulaOptions, Located};
 use crate::observations::{Dataset, Observations};
 use crate::regression::{Regression, RegressionKind};
 use crate::table::{Table, TableFacts, TableFile};
-use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
+use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Reduction, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 /// Prior standard deviation of the intercept, as a multiple of that of the other coefficients.
 const INTERCEPT_PRIOR: f64 = 10.0;
@@ -45,6 +46,7 @@ pub struct Study {
     log_scale: f64,
     /// The columns with their typical values.
     typical: TypicalRow,
+    reduction: OnceLock<Option<Reduction>>,
 }
 
 /// What must be stored with a posterior for predictions.
@@ -175,7 +177,8 @@ impl Study {
         let outcome = encoding.outcome.as_ref();
         let mut notes = facts.notes(outcome.map(|outcome| outcome.column.as_str()));
         notes.extend(outcome.and_then(|outcome| outcome.classes_in_words(kind)));
-        Ok(Self { regression, memory: RegressionMemory { kind, encoding }, warnings, notes, facts, log_scale, typical })
+        let (memory, reduction) = (RegressionMemory { kind, encoding }, OnceLock::new());
+        Ok(Self { regression, memory, warnings, notes, facts, log_scale, typical, reduction })
     }
 
     /// What the outcome is expected to be as one column varies, for at most `most` columns, in its own units. There are none for a softmax, which
@@ -236,15 +239,59 @@ fn kind_of(outcome: OutcomeKind, classes: usize, noise_sd: Option<f64>) -> Regre
     }
 }
 
+/// A target whose log density differs by a constant.
+struct Shifted {
+    target: Arc<dyn Target + Send>,
+    by: f64,
+}
+
+impl Target for Shifted {
+    fn dim(&self) -> usize {
+        self.target.dim()
+    }
+    fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
+        eval_shifted(&*self.target, self.by, (rows, z), out, scratch)
+    }
+    fn is_log_concave(&self) -> bool {
+        self.target.is_log_concave()
+    }
+    fn gradient_is_tested(&self) -> bool {
+        self.target.gradient_is_tested()
+    }
+    fn curvatures(&self) -> &[(Curvature, CurvatureShape)] {
+        self.target.curvatures()
+    }
+    fn num_rows(&self) -> Option<usize> {
+        self.target.num_rows()
+    }
+}
+
+fn eval_shifted(
+    target: &dyn Target,
+    by: f64,
+    (rows, z): (Rows<'_>, Points<'_>),
+    out: EvalOut<'_>,
+    scratch: &mut Scratch,
+) -> Result<(), TargetError> {
+    let EvalOut { log_p, grad, curv } = out;
+    target.eval(rows, z, EvalOut { log_p: &mut *log_p, grad, curv }, scratch)?;
+    log_p.iter_mut().for_each(|log_p| *log_p += by);
+    Ok(())
+}
+
 impl Target for Study {
     fn dim(&self) -> usize {
         self.regression.target().dim()
     }
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        let EvalOut { log_p, grad, curv } = out;
-        self.regression.target().eval(rows, z, EvalOut { log_p: &mut *log_p, grad, curv }, scratch)?;
-        log_p.iter_mut().for_each(|log_p| *log_p += self.log_scale);
-        Ok(())
+        eval_shifted(self.regression.target(), self.log_scale, (rows, z), out, scratch)
+    }
+    fn reduction(&self) -> Option<&Reduction> {
+        let shifted = || {
+            let Reduction { target, subspace } = self.regression.target().reduction()?.clone();
+            Some(Reduction { target: Arc::new(Shifted { target, by: self.log_scale }), subspace })
+        };
+        self.reduction.get_or_init(shifted).as_ref()
     }
     fn is_log_concave(&self) -> bool {
         self.regression.target().is_log_concave()

@@ -40,6 +40,8 @@ pub(crate) enum Purpose {
     Sketch = 14,
     /// Draws of a look at a mixture while the run goes on.
     Look = 15,
+    /// What the prior adds to a point of a subspace.
+    Lift = 16,
 }
 
 /// One stream of random numbers.

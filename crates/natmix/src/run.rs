@@ -27,8 +27,9 @@ use crate::check;
 use crate::config::{Automatic, Config, Finish};
 use crate::error::Error;
 use crate::evaluate::{self, Limits};
-use crate::family::Mixture;
+use crate::family::{CovarianceKind, Mixture};
 use crate::strategy::{Strategy, kind_of};
+use crate::target::reduction::{self, Reduced, Reduction};
 use crate::target::{Target, coordinate_names};
 use crate::workspace::ScratchPool;
 use checkpoint::{Beginning, Counts};
@@ -123,8 +124,44 @@ impl<'a> Fit<'a> {
         self.run_from(true)
     }
 
-    /// Runs, if the start is `given` without its iterations.
+    /// Runs, if the start is `given` without its iterations; in fewer dimensions if the target has an equivalent problem there.
     fn run_from(self, given: bool) -> Result<Fitted, Error> {
+        let Some(reduction) = self.reduction(given) else { return self.run_whole(given) };
+        let Self { target, config, start, observers } = self;
+        config.validate()?;
+        let start = match start {
+            Start::Mixture(mixture) => Start::Mixture(reduction.subspace.project_mixture(&mixture)?),
+            other => other,
+        };
+        let whole_config = config.clone();
+        let config = Config { covariance: CovarianceKind::Full, ..config };
+        let target = Reduced { whole: target, reduction };
+        let observers = observers.into_iter().map(|observer| observer as &mut dyn Observer).collect();
+        let mut fitted = Fit { target: &target, config, start, observers }.run_whole(given)?;
+        reduction.lift(&mut fitted)?;
+        fitted.config = whole_config;
+        Ok(fitted)
+    }
+
+    /// The equivalent problem in fewer dimensions in which this fit may run.
+    fn reduction(&self, given: bool) -> Option<&'a Reduction> {
+        let mut config = self.config.clone();
+        match &self.start {
+            // A lifted mixture of low rank is one with full covariances in fewer dimensions.
+            Start::Mixture(mixture) if given || mixture.covariance_kind() == CovarianceKind::LowRank => {
+                config.covariance = CovarianceKind::Full;
+            }
+            _ => {}
+        }
+        let reduction = self.target.reduction().filter(|_| reduction::is_allowed(&config))?;
+        match &self.start {
+            Start::State(state) if state.mixture().dim() != reduction.subspace.reduced_dim() => None,
+            _ => Some(reduction),
+        }
+    }
+
+    /// Runs in the coordinates of the target.
+    fn run_whole(self, given: bool) -> Result<Fitted, Error> {
         let Self { target, config, start, observers } = self;
         config.validate()?;
         let kind = kind_of(&config);
@@ -136,7 +173,7 @@ impl<'a> Fit<'a> {
         let check = !matches!(start, Start::State(_)) && wants_check(target, &config);
         let begun = match start {
             Start::Settings => Begun::with(kind.begin(dim, None)?),
-            Start::Mixture(mixture) => Begun::with(kind.begin(dim, Some(mixture))?),
+            Start::Mixture(mixture) => Begun::with(kind.begin(dim, Some(mixture.narrowed()))?),
             Start::State(state) => Begun::resumed(*state, &config, target)?,
         };
         drop(kind);

@@ -33,9 +33,11 @@
 
 pub mod closure;
 pub mod pointwise;
+pub mod reduction;
 
 pub use closure::{ClosureTarget, ClosureValue};
 pub use pointwise::log_p_at;
+pub use reduction::Reduction;
 
 use crate::workspace::Scratch;
 use serde::{Deserialize, Serialize};
@@ -249,6 +251,21 @@ pub trait Target: Sync {
     fn to_parameters(&self, z: &[f64], parameters: &mut [f64]) {
         parameters.copy_from_slice(z);
     }
+
+    /// [`Target::to_parameters`] for several points, one after the other. The first one is draw number `first`: parameters of a
+    /// [reduced problem](reduction) are partly noise, of which each draw has its own.
+    fn points_to_parameters(&self, points: Points<'_>, _first: usize, parameters: &mut [f64]) {
+        let names = parameters.len().checked_div(points.len()).unwrap_or(0).max(1);
+        for (z, parameters) in points.iter().zip(parameters.chunks_exact_mut(names)) {
+            self.to_parameters(z, parameters);
+        }
+    }
+
+    /// An equivalent problem in fewer dimensions, if there is one: automatic fits run there, and their results are
+    /// [lifted](reduction).
+    fn reduction(&self) -> Option<&Reduction> {
+        None
+    }
 }
 
 /// A name for each coordinate: the parameters' own, unless there are more or fewer of them.
@@ -292,6 +309,12 @@ macro_rules! forward {
             }
             fn to_parameters(&self, z: &[f64], parameters: &mut [f64]) {
                 (**self).to_parameters(z, parameters)
+            }
+            fn points_to_parameters(&self, points: Points<'_>, first: usize, parameters: &mut [f64]) {
+                (**self).points_to_parameters(points, first, parameters)
+            }
+            fn reduction(&self) -> Option<&Reduction> {
+                (**self).reduction()
             }
         }
     )*};

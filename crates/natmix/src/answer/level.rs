@@ -12,15 +12,17 @@
 use super::accuracy::{Accuracy, Judge};
 use super::diagnose::WeightedDraws;
 use super::psis;
-use crate::target::Target;
+use crate::target::{Points, Target};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Relative variance of the importance weights below which k-hat is ignored: they then hardly differ (an effective
 /// sample size of 98%), and the shape of their tail says nothing about the fit.
 pub(super) const NEARLY_EQUAL: f64 = 0.02;
-/// Parameters whose values are held at a time.
+/// Parameters whose values are held at a time, at least, and values if there are more; and points that are converted at a time.
 const BLOCK: usize = 256;
+const VALUES: usize = 1 << 22;
+const POINTS: usize = 128;
 
 /// The level of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,13 +85,19 @@ pub(super) fn decide(target: &dyn Target, drawn: &WeightedDraws, variance: f64, 
     let (d, n) = (target.dim(), weights.len());
     let (mut mixture, mut weighted) = (Vec::with_capacity(names), Vec::with_capacity(names));
     let mut needed: f64 = 0.0;
-    for first in (0..names).step_by(BLOCK) {
-        let count = BLOCK.min(names - first);
+    let block = BLOCK.max(VALUES / n.max(1));
+    for first in (0..names).step_by(block) {
+        let count = block.min(names - first);
         let mut columns = vec![0.0; count * n];
-        let mut row = vec![0.0; names];
-        for (i, z) in drawn.draws.chunks_exact(d).enumerate() {
-            target.to_parameters(z, &mut row);
-            row[first..first + count].iter().enumerate().for_each(|(j, x)| columns[j * n + i] = *x);
+        let mut rows = vec![0.0; names * POINTS];
+        for (at, points) in drawn.draws.chunks(POINTS * d).enumerate() {
+            let points = Points::new(points, d);
+            let rows = &mut rows[..names * points.len()];
+            target.points_to_parameters(points, at * POINTS, rows);
+            for (i, row) in rows.chunks_exact(names).enumerate() {
+                let draw = at * POINTS + i;
+                row[first..first + count].iter().enumerate().for_each(|(j, x)| columns[j * n + draw] = *x);
+            }
         }
         let judged: Vec<_> = columns.par_chunks(n.max(1)).map(|column| judge.judge(column)).collect();
         for one in judged {

@@ -5,6 +5,7 @@ use super::draws::ChainDraws;
 use super::run::{CAREFUL_EVERY, CHAINS, FEW_DIMENSIONS, PER_START, Run};
 use crate::answer::accuracy::multiple_for;
 use crate::error::Error;
+use crate::target::Points;
 use serde::{Deserialize, Serialize};
 
 /// Iterations to settle the step before the first round.
@@ -222,11 +223,15 @@ impl Run<'_, '_> {
         let diverged = if self.state.careful && of_careful <= 1.0 { of_careful } else { share };
         let all = target.parameter_names();
         let which: Vec<usize> = some.map_or_else(|| (0..all.len()).collect(), <[usize]>::to_vec);
-        let (mut row, count) = (vec![0.0; all.len()], draws.len() / d);
+        let (mut rows, count) = (vec![0.0; all.len() * CHAINS], draws.len() / d);
         let mut columns = vec![0.0; which.len() * count];
-        for (at, z) in draws.chunks_exact(d).enumerate() {
-            target.to_parameters(z, &mut row);
-            which.iter().enumerate().for_each(|(column, &j)| columns[column * count + at] = row[j]);
+        for (iteration, points) in draws.chunks(CHAINS * d).enumerate() {
+            let (points, before) = (Points::new(points, d), iteration * CHAINS);
+            target.points_to_parameters(points, first + before, &mut rows[..points.len() * all.len()]);
+            for (chain, row) in rows.chunks_exact(all.len().max(1)).enumerate().take(points.len()) {
+                let at = before + chain;
+                which.iter().enumerate().for_each(|(column, &j)| columns[column * count + at] = row[j]);
+            }
         }
         let names: Vec<String> = which.iter().map(|&j| all[j].clone()).collect();
         let column = |j: usize| columns[j * count..(j + 1) * count].to_vec();

@@ -349,6 +349,23 @@ impl AnyCovariance {
         }
     }
 
+    /// The number of directions of a covariance of low rank that has more than its steps can keep.
+    pub(crate) fn wide(&self) -> Option<usize> {
+        match self {
+            Self::LowRank(own) => own.wide(),
+            _ => None,
+        }
+    }
+
+    /// Keeps no more directions than steps can.
+    pub(crate) fn narrow(&mut self) {
+        if let Self::LowRank(own) = self
+            && own.wide().is_some()
+        {
+            *own = own.narrowed();
+        }
+    }
+
     /// From the precision in the layout of a curvature sum: the kind that holds exactly that.
     pub(crate) fn from_precision(dim: usize, entries: Vec<f64>, shape: CurvatureShape) -> Result<Self, usize> {
         match shape {

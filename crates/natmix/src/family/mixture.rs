@@ -159,6 +159,14 @@ impl Mixture {
         }
     }
 
+    /// The same mixture with covariances that steps can be made from.
+    pub(crate) fn narrowed(mut self) -> Self {
+        for component in &mut self.components {
+            component.update(|_, precision| precision.narrow());
+        }
+        self
+    }
+
     pub(crate) fn with_ids(mut self, ids: Vec<u64>) -> Self {
         self.ids = ids;
         self
@@ -256,6 +264,7 @@ impl Mixture {
             up_to[k] += up_to[k - 1];
         }
         let shift = Noise::new(seed, purpose, u64::MAX, iteration, u64::MAX).uniform();
+        let together = self.components.iter().find(|only| self.len() == 1 && only.precision().wide().is_some());
         for (block, draws) in draws.chunks_mut(BLOCK * d).enumerate() {
             let mut noise = Noise::new(seed, purpose, u64::MAX, iteration, block as u64);
             for (i, z) in draws.chunks_exact_mut(d).enumerate() {
@@ -264,7 +273,12 @@ impl Mixture {
                 let u = even(shift, block * BLOCK + i) * up_to[up_to.len() - 1];
                 let k = order[up_to.partition_point(|x| *x <= u).min(self.len() - 1)];
                 noise.normals(z);
-                self.components[k].place(z);
+                if together.is_none() {
+                    self.components[k].place(z);
+                }
+            }
+            if let Some(only) = together {
+                only.place(draws);
             }
         }
     }

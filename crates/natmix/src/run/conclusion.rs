@@ -23,7 +23,9 @@ use crate::strategy::automatic::{DEFAULT_EVALS, SearchSummary};
 use crate::strategy::{Outcome, kind_of};
 use crate::target::Target;
 use crate::target::coordinate_names;
+use crate::target::reduction::Subspace;
 use crate::workspace::ScratchPool;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Most evaluations of chains, in multiples of the budget of a fit: in few dimensions, and in many.
@@ -76,6 +78,9 @@ pub struct Fitted {
     pub search: Option<SearchSummary>,
     /// The state at the end, to resume from.
     pub state: State,
+    /// Where the fit ran, if it was in [fewer dimensions](crate::target::reduction): state, and what observers saw, are in these
+    /// coordinates.
+    pub subspace: Option<Arc<Subspace>>,
 }
 
 /// Chooses the mixture to return, and measures it. `from` are the chains that an interrupted run has left.
@@ -146,6 +151,7 @@ pub(crate) fn conclude(
         diagnostics_error,
         search,
         state,
+        subspace: None,
     })
 }
 

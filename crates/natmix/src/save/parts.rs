@@ -6,7 +6,7 @@
 //! Matrices are row-major, as other readers of safetensors expect: `factors[k]` is lower triangular.
 
 use super::bundle::{Layout, Tensors};
-use crate::family::{CovarianceKind, Gaussian, Mixture, log_sum_exp};
+use crate::family::{CovarianceKind, Gaussian, LowRank, Mixture, log_sum_exp};
 use serde::{Deserialize, Serialize};
 
 /// Largest distance of the sum of the weights from one, in logarithm.
@@ -20,11 +20,15 @@ pub(crate) struct Outline {
     pub covariance: CovarianceKind,
     /// One id per component.
     pub ids: Vec<u64>,
+    /// Directions of covariances of low rank, where they have more than the usual number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<usize>,
 }
 
 impl Outline {
     pub fn of(mixture: &Mixture) -> Self {
-        Self { dim: mixture.dim(), covariance: mixture.covariance_kind(), ids: mixture.ids().to_vec() }
+        let rank = mixture.components()[0].precision().wide();
+        Self { dim: mixture.dim(), covariance: mixture.covariance_kind(), ids: mixture.ids().to_vec(), rank }
     }
 
     /// The tensors, with names that begin with `prefix`.
@@ -35,6 +39,9 @@ impl Outline {
         }
         if d.checked_mul(d).and_then(|n| n.checked_mul(count)).is_none_or(|n| n > usize::MAX / 16) {
             return Err(format!("dimension {d} is too large"));
+        }
+        if self.rank.is_some_and(|rank| rank > d || self.covariance != CovarianceKind::LowRank) {
+            return Err(format!("a rank in dimension {d} that does not belong to its covariances"));
         }
         let mut ids = self.ids.clone();
         ids.sort_unstable();
@@ -48,7 +55,11 @@ impl Outline {
     /// The tensors of all covariances.
     fn covariances(&self) -> impl Iterator<Item = (&'static str, Vec<usize>)> {
         let count = self.ids.len();
-        self.covariance.tensors(self.dim).into_iter().map(move |(name, shape)| (name, [&[count], &shape[..]].concat()))
+        let tensors = match self.rank {
+            Some(rank) => LowRank::tensors_of(self.dim, rank),
+            None => self.covariance.tensors(self.dim),
+        };
+        tensors.into_iter().map(move |(name, shape)| (name, [&[count], &shape[..]].concat()))
     }
 }
 

@@ -96,6 +96,44 @@ impl LowRank {
         Ok(found)
     }
 
+    /// Independent coordinates with these precisions, and any number of orthonormal directions, one after the other, with their
+    /// precisions in units of the diagonal. With more than [`RANK`] it can be evaluated and drawn from, and narrowed to take steps.
+    /// Fails with the index of a precision that does not fit.
+    pub(crate) fn with_directions(
+        prec: Vec<f64>,
+        mut directions: Vec<f64>,
+        mut values: Vec<f64>,
+    ) -> Result<Self, usize> {
+        let found = Self::diagonal(prec)?;
+        if let Some(bad) = values.iter().position(|v| !fits(*v)) {
+            return Err(bad);
+        }
+        let d = found.dim();
+        let none = directions.chunks_exact_mut(d).zip(&values).filter(|(_, v)| **v == 1.0);
+        none.for_each(|(direction, _)| direction.fill(0.0));
+        directions.resize(directions.len().max(rank(d) * d), 0.0);
+        values.resize(values.len().max(rank(d)), 1.0);
+        Ok(Self { directions, values, ..found })
+    }
+
+    /// The number of directions, if there are more than [`RANK`].
+    pub(crate) fn wide(&self) -> Option<usize> {
+        Some(self.values.len()).filter(|count| *count > rank(self.dim()))
+    }
+
+    /// The same with the directions that matter most, no more than [`RANK`] of them.
+    pub(crate) fn narrowed(&self) -> Self {
+        let mut own = Self { directions: vec![0.0; rank(self.dim()) * self.dim()], ..self.clone() };
+        own.values = vec![1.0; rank(self.dim())];
+        steps::keep_most(&mut own, &self.directions, &self.values);
+        own
+    }
+
+    /// [`Covariance::tensors`] for so many directions.
+    pub(crate) fn tensors_of(dim: usize, rank: usize) -> Vec<(&'static str, Vec<usize>)> {
+        vec![("precisions", vec![dim]), ("directions", vec![rank, dim]), ("values", vec![rank])]
+    }
+
     /// The directions with their precisions in units of the diagonal.
     pub fn directions(&self) -> impl Iterator<Item = (&[f64], f64)> {
         self.directions.chunks_exact(self.dim()).zip(self.values.iter().copied()).filter(|(_, value)| *value != 1.0)
@@ -204,14 +242,13 @@ impl Covariance for LowRank {
     }
 
     fn tensors(dim: usize) -> Vec<(&'static str, Vec<usize>)> {
-        vec![("precisions", vec![dim]), ("directions", vec![rank(dim), dim]), ("values", vec![rank(dim)])]
+        Self::tensors_of(dim, rank(dim))
     }
 
     fn decode(dim: usize, tensors: &[&[f64]]) -> Option<Self> {
         let [entries, directions, values] = tensors else { return None };
         let mut found = Self::diagonal(entries.to_vec()).ok()?;
-        found.directions.copy_from_slice(directions);
-        found.values.copy_from_slice(values);
+        (found.directions, found.values) = (directions.to_vec(), values.to_vec());
         let orthonormal = |i: usize, j: usize| {
             let product = dot(&directions[i * dim..][..dim], &directions[j * dim..][..dim]);
             (product - f64::from(i == j && values[i] != 1.0)).abs() <= ORTHONORMAL
@@ -318,6 +355,17 @@ impl Covariance for LowRank {
     }
 
     fn colour(&self, eps: &mut [f64]) {
+        if self.wide().is_some() {
+            let (d, used, count) = (self.dim(), self.used(), eps.len() / self.dim());
+            let mut along = vec![0.0; used * count];
+            linalg::product(&mut along, false, 1.0, &self.directions, Transpose::Yes, eps, (used, d, count));
+            for along in along.chunks_exact_mut(used.max(1)) {
+                along.iter_mut().zip(&self.values).for_each(|(x, v)| *x *= v.sqrt().recip() - 1.0);
+            }
+            linalg::product(eps, true, 1.0, &self.directions, Transpose::No, &along, (d, used, count));
+            let scaled = eps.iter_mut().zip(self.root.iter().cycle());
+            return scaled.for_each(|(z, root)| *z /= root);
+        }
         for z in eps.chunks_exact_mut(self.dim()) {
             self.stretch_point(z, |v| v.sqrt().recip());
             z.iter_mut().zip(&self.root).for_each(|(z, root)| *z /= root);
