@@ -165,5 +165,5 @@ def test_statements_of_a_known_posterior():
     assert quantity.q50 == pytest.approx(1, abs=0.1)
     never = post.test("a > 9")
     assert never.probability == 0 and never.at_most == pytest.approx(3 / 4000) and "< 0.0008" in repr(never)
-    with pytest.raises(ValueError, match="did you mean `a`"):
+    with pytest.raises(ValueError, match="there is no parameter `aa`"):
         post.test("aa > 0")

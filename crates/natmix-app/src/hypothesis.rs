@@ -214,7 +214,11 @@ impl TestDraws {
         let mean = values.iter().enumerate().map(|(at, value)| weight(at) * value).sum::<f64>() / total;
         let deviation = |(at, value): (usize, &f64)| (weight(at) / total * (value - mean)).powi(2);
         let mut variance = values.iter().enumerate().map(deviation).sum::<f64>() / share;
-        let mut ess = share * (0..values.len()).map(|at| (weight(at) / total).powi(2)).sum::<f64>().recip();
+        let mut ess = share
+            * match &self.weights {
+                Some(_) => (0..values.len()).map(|at| (weight(at) / total).powi(2)).sum::<f64>().recip(),
+                None => n,
+            };
         if self.chosen_from.is_finite() {
             variance *= 1.0 + ess / self.chosen_from;
             ess = (ess.recip() + self.chosen_from.recip()).recip();

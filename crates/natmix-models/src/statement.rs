@@ -16,13 +16,13 @@
 //!
 //! ```
 //! use natmix_models::statement::Statement;
-//! let names = ["a", "b", "sd(g, x)"].map(String::from);
-//! let claim = Statement::parse("a - b > 0.1 and sd(g,x) < 2", &names).unwrap();
+//! let names = ["age", "b", "sd(g, x)"].map(String::from);
+//! let claim = Statement::parse("age - b > 0.1 and sd(g,x) < 2", &names).unwrap();
 //! assert_eq!(claim.holds(&[1.0, 0.5, 1.0]), Some(true));
-//! let ratio = Statement::parse("a / b", &names).unwrap();
+//! let ratio = Statement::parse("age / b", &names).unwrap();
 //! assert_eq!(ratio.values(&[1.0, 0.5, 1.0]), [2.0]);
-//! let message = Statement::parse("aa > 0", &names).unwrap_err().to_string();
-//! assert_eq!(message, "there is no parameter `aa`; did you mean `a`?\n  aa > 0\n  ^^");
+//! let message = Statement::parse("agee > 0", &names).unwrap_err().to_string();
+//! assert_eq!(message, "there is no parameter `agee`; did you mean `age`?\n  agee > 0\n  ^^^^");
 //! ```
 
 mod error;
