@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod numbers;
 mod output;
 mod progress;
 mod settings;

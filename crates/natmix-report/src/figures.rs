@@ -44,6 +44,11 @@ const MOST_MARGINALS: usize = 12;
 /// Width that fits on a phone without shrinking.
 pub const NARROW: f64 = 350.0;
 
+/// Width of one of several small pictures: up to two, or four, are shown two per row, others three per row.
+fn panel_width(count: usize) -> f64 {
+    if matches!(count, 1 | 2 | 4) { 400.0 } else { 300.0 }
+}
+
 /// How a picture is laid out on the page.
 pub enum FigureLayout {
     /// Full width: drawn twice, so that letters keep their size on a phone.
@@ -150,6 +155,9 @@ fn elbo(report: &Report, trace: &[TraceRow], width: f64) -> Option<Picture> {
 }
 
 fn weights(report: &Report) -> Option<Picture> {
+    if report.modes < 2 {
+        return None;
+    }
     let caption = format!("How the posterior is shared among its {} components.", report.components.len());
     let scene = weights::draw(&report.components, 340.0)?;
     Some(Picture { name: "weights", heading: "Component weights", caption, layout: FigureLayout::Half(scene) })
@@ -157,8 +165,7 @@ fn weights(report: &Report) -> Option<Picture> {
 
 fn marginals(ranked: &Ranked, parameters: usize) -> Option<Picture> {
     let shown = &ranked.columns[..ranked.columns.len().min(MOST_MARGINALS)];
-    // Two or four are shown two per row, more than that three per row.
-    let width = if matches!(shown.len(), 1 | 2 | 4) { 400.0 } else { 300.0 };
+    let width = panel_width(shown.len());
     let panels: Vec<Scene> = shown.iter().map(|column| marginals::draw(column, width)).collect();
     let which = if panels.len() < parameters {
         format!(" Shown are {} of {parameters}, those with several modes or long tails first.", panels.len())
@@ -173,7 +180,9 @@ fn marginals(ranked: &Ranked, parameters: usize) -> Option<Picture> {
 }
 
 fn pairs(report: &Report, ranked: &Ranked) -> Option<Picture> {
-    let draw = |width| pairs::draw(ranked, report.components.len(), width);
+    // The components of a single mode are those of one bump: telling them apart says nothing about the posterior.
+    let coloured = if report.modes > 1 { report.components.len() } else { 1 };
+    let draw = |width| pairs::draw(ranked, coloured, width);
     Some(Picture {
         name: "pairs",
         heading: "Pairs",
@@ -183,7 +192,9 @@ fn pairs(report: &Report, ranked: &Ranked) -> Option<Picture> {
 }
 
 fn conditional(report: &Report) -> Option<Picture> {
-    let panels: Vec<Scene> = report.conditional_effects.iter().filter_map(conditional::draw).collect();
+    let width = panel_width(report.conditional_effects.len());
+    let panels: Vec<Scene> =
+        report.conditional_effects.iter().filter_map(|effect| conditional::draw(effect, width)).collect();
     (!panels.is_empty()).then(|| Picture {
         name: "conditional",
         heading: "Conditional effects",
@@ -195,7 +206,8 @@ fn conditional(report: &Report) -> Option<Picture> {
 }
 
 fn checks(report: &Report) -> Option<Picture> {
-    let panels: Vec<Scene> = report.model_checks.iter().filter_map(checks::draw).collect();
+    let width = panel_width(report.model_checks.len());
+    let panels: Vec<Scene> = report.model_checks.iter().filter_map(|check| checks::draw(check, width)).collect();
     (!panels.is_empty()).then(|| Picture {
         name: "checks",
         heading: "Does the model fit the data?",

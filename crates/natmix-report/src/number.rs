@@ -97,9 +97,11 @@ pub fn power(x: f64, decimals: usize) -> String {
     format!("{}×10{}", front.replace('-', "−"), superscript(exponent))
 }
 
+/// The digits as superscripts.
+pub const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+
 /// Digits and minus sign as superscripts.
 pub fn superscript(number: &str) -> String {
-    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     number
         .chars()
         .filter_map(|c| if c == '-' { Some('⁻') } else { RAISED.get(c.to_digit(10)? as usize).copied() })

@@ -19,7 +19,7 @@ use super::figure::{TONES, Tone, png, svg};
 use super::figures::{self, FigureLayout, Picture};
 use super::formation::Formation;
 use super::html::{escape, headline, prose};
-use super::{Draws, Report, ReportedEstimate, number};
+use super::{Draws, Report, ReportedEstimate, StopSummary, number};
 
 /// Writes `report.html`, and each picture as `figures/NAME.svg` and `figures/NAME.png`, into a folder.
 pub fn write_page(
@@ -229,17 +229,7 @@ fn key_figures(report: &Report) -> String {
         KeyFigure {
             name: "Time",
             value: number::duration(report.seconds),
-            below: plural(report.iterations, "iteration"),
-        },
-        KeyFigure {
-            name: "Stopped because",
-            value: report.stop.reason.clone(),
-            below: match (&report.stop.reason[..], report.stop.converged) {
-                ("answer-holds", _) => "the answer holds; the ELBO may still rise",
-                (_, true) => "the ELBO converged",
-                _ => "the ELBO had not converged",
-            }
-            .into(),
+            below: format!("{}; {}", plural(report.iterations, "iteration"), stopped(&report.stop)),
         },
     ];
     let cards: String = all
@@ -251,6 +241,15 @@ fn key_figures(report: &Report) -> String {
         })
         .collect();
     format!("<section id=\"figures\"><dl class=\"figures\">{cards}</dl></section>\n")
+}
+
+/// Why the run ended.
+fn stopped(stop: &StopSummary) -> String {
+    match (&stop.reason[..], stop.converged) {
+        ("answer-holds", _) => "the answer holds".into(),
+        (_, true) => "the ELBO converged".into(),
+        (reason, false) => format!("stopped before the ELBO converged ({reason})"),
+    }
 }
 
 fn answer(report: &Report) -> KeyFigure {
@@ -313,7 +312,7 @@ fn card(picture: &Picture) -> String {
         }
         FigureLayout::Half(scene) => ("half", svg::inline(scene)),
         FigureLayout::Multiples(panels) => {
-            let two = if matches!(panels.len(), 2 | 4) { " two" } else { "" };
+            let two = if matches!(panels.len(), 1 | 2 | 4) { " two" } else { "" };
             let panels: String = panels.iter().map(svg::inline).collect();
             ("whole", format!("<div class=\"multiples{two}\">{panels}</div>"))
         }

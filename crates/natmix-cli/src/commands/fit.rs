@@ -1,6 +1,7 @@
 //! `natmix fit`: from flags to a record, and its summary.
 
 use crate::args::FitArgs;
+use crate::numbers::{rounded, significant};
 use crate::output;
 use crate::progress::Bar;
 use crate::settings::{self, ModelKind, with_option_name};
@@ -11,7 +12,6 @@ use natmix_app::record::write_report;
 use natmix_app::resume::{LeftBehind, left_behind};
 use natmix_app::{FitJob, Problem};
 use natmix_report::{AnswerSummary, Evals, Report, ReportedEstimate};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -53,8 +53,14 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     if args.json {
         output::print(&(write_report(&report)? + "\n"))?;
     } else if !args.quiet {
-        let figures = if settings.fit.model == Some(ModelKind::Mlp) { figures(&report) } else { String::new() };
-        output::print(&(text(&report, settings.out()) + &figures))?;
+        // Without test rows a regression has only scores on the rows that it has seen.
+        let scored = settings.fit.model == Some(ModelKind::Mlp) || report.test.is_some();
+        let scores = if scored { scores(&report) } else { String::new() };
+        output::print(&format!(
+            "{}{scores}\nReport: {}\n",
+            text(&report),
+            settings.out().join("report.html").display()
+        ))?;
     }
     Ok(match (report.stop.reason == StopReason::Cancelled.name(), report.verdict.trusted) {
         (true, _) => ExitCode::from(130),
@@ -84,7 +90,7 @@ fn stop_on_signal(cancel: Cancel, quiet: bool) {
 }
 
 /// The summary printed at the end.
-fn text(report: &Report, out: &Path) -> String {
+fn text(report: &Report) -> String {
     let mut text = format!("{}\n", report.verdict.sentence);
     let mut line = |line: String| {
         text.push_str(&line);
@@ -95,12 +101,11 @@ fn text(report: &Report, out: &Path) -> String {
     report.model_notes.iter().for_each(|note| line(format!("  model: {note}")));
     let evidence = match report.log_evidence {
         ReportedEstimate { mean, .. } if mean.is_nan() => "log evidence not known".to_owned(),
-        ReportedEstimate { mean, se } => format!("log evidence {mean:.4} +- {se:.4}"),
+        estimate => format!("log evidence {}", with_error(estimate)),
     };
     line(format!(
-        "\nELBO {:.4} +- {:.4}   {evidence}   k-hat {:.2}   {}, {:.2} s",
-        report.elbo.mean,
-        report.elbo.se,
+        "\nELBO {}   {evidence}   k-hat {:.2}   {}, {:.2} s",
+        with_error(report.elbo),
         report.k_hat,
         evaluations(&report.evals),
         report.seconds
@@ -120,13 +125,17 @@ fn text(report: &Report, out: &Path) -> String {
             (Some(r_hat), Some(ess)) => format!(" {r_hat:>8.4} {ess:>9.0}"),
             _ => String::new(),
         };
-        line(format!("{:<width$} {:>11.4} {:>11.4} {:>11.4} {:>11.4}{more}", p.name, p.mean, p.sd, p.q05, p.q95));
+        let [mean, sd, low, high] = [p.mean, p.sd, p.q05, p.q95].map(|x| rounded(x, p.sd));
+        line(format!("{:<width$} {mean:>11} {sd:>11} {low:>11} {high:>11}{more}", p.name));
     }
     if report.parameters.len() > 40 {
         line(format!("... and {} more", report.parameters.len() - 40));
     }
-    line(format!("\nReport: {}", out.join("report.html").display()));
     text
+}
+
+fn with_error(estimate: ReportedEstimate) -> String {
+    format!("{} +- {}", rounded(estimate.mean, estimate.se), significant(estimate.se, 2))
 }
 
 /// Evaluations in words: all of them, and what they were for.
@@ -137,8 +146,8 @@ fn evaluations(evals: &Evals) -> String {
 }
 
 /// Scores on training and test rows for the terminal.
-fn figures(report: &Report) -> String {
-    let mut lines = String::new();
+fn scores(report: &Report) -> String {
+    let mut lines = String::from("\n");
     for (name, scores) in [("train", &report.train), ("valid", &report.validation), ("test", &report.test)] {
         let Some(scores) = scores else { continue };
         let figures = [
@@ -146,11 +155,12 @@ fn figures(report: &Report) -> String {
             ("nll", scores.nll),
             ("brier", scores.brier),
             ("ece", scores.ece),
+            ("auroc", scores.auroc),
             ("rmse", scores.rmse),
             ("coverage", scores.coverage),
             ("mutual information", scores.mutual_information),
         ];
-        let shown = figures.iter().filter_map(|(name, x)| x.map(|x| format!("{name} {x:.4}")));
+        let shown = figures.iter().filter_map(|(name, x)| x.map(|x| format!("{name} {}", significant(x, 4))));
         lines += &format!("{name:<6}{}\n", shown.collect::<Vec<_>>().join("   "));
     }
     if let Some(ood) = &report.ood {

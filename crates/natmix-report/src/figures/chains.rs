@@ -38,8 +38,7 @@ pub fn worst<'a>(report: &'a Report, draws: &'a Draws) -> Vec<ChainColumn<'a>> {
     // The sort is stable: equal ones keep their order.
     order.sort_by(|a, b| r_hat(*b).total_cmp(&r_hat(*a)));
     order.truncate(SHOWN);
-    // Two or four are shown two per row, three in one.
-    let width = if order.len() == 3 { 300.0 } else { 400.0 };
+    let width = super::panel_width(order.len());
     let column = |j: usize| ChainColumn {
         name: &draws.names[j],
         r_hat: r_hat(j),

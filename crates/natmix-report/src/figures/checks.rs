@@ -4,25 +4,24 @@ use crate::figure::axis::{self, Panel, Scale, TICK};
 use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
 use crate::{ModelCheck, number};
 
-const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 150.0;
 /// Pixels that bars are apart.
 const GAP: f64 = 1.0;
 
 /// The picture of one statistic; none where its values are not finite.
-pub fn draw(check: &ModelCheck) -> Option<Scene> {
+pub fn draw(check: &ModelCheck, width: f64) -> Option<Scene> {
     let ModelCheck { observed, range: (low, high), bars, .. } = check;
     if ![*observed, *low, *high].iter().all(|x| x.is_finite()) || bars.is_empty() {
         return None;
     }
     let name = title(&check.statistic);
-    let mut scene = Scene::new(WIDTH, HEIGHT, format!("{name}: replicated and observed"));
+    let mut scene = Scene::new(width, HEIGHT, format!("{name}: replicated and observed"));
     let x = Scale::linear(low.min(*observed), high.max(*observed)).padded(0.04);
     let tallest = bars.iter().copied().fold(0.0, f64::max);
     let y = Scale::linear(0.0, tallest);
-    let panel = Panel { left: 4.0, right: WIDTH - 4.0, top: 40.0, bottom: HEIGHT - 22.0, x, y };
+    let panel = Panel { left: 4.0, right: width - 4.0, top: 40.0, bottom: HEIGHT - 22.0, x, y };
     scene.text(TextLabel::new((4.0, 15.0), name, 13.0, Ink::TEXT).bold());
-    let p = TextLabel::new((WIDTH - 4.0, 15.0), format!("p = {}", number::fixed(check.p, 3)), TICK, Ink::MUTED);
+    let p = TextLabel::new((width - 4.0, 15.0), format!("p = {}", number::fixed(check.p, 3)), TICK, Ink::MUTED);
     scene.text(p.anchored(Anchor::End));
     // Values that are all equal make one bar of some width.
     let part = if high > low { (high - low) / bars.len() as f64 } else { 0.0 };
@@ -37,7 +36,7 @@ pub fn draw(check: &ModelCheck) -> Option<Scene> {
     scene.line(vec![(at, panel.top - 6.0), (at, panel.bottom)], Ink::series(1), 2.2);
     let label = format!("data {}", number::significant(*observed, 3));
     let half = 0.5 * text::width(&label, TICK, false);
-    let middle = at.clamp(half + 2.0, WIDTH - half - 2.0);
+    let middle = at.clamp(half + 2.0, width - half - 2.0);
     scene.text(TextLabel::new((middle, panel.top - 10.0), label, TICK, Ink::TEXT).anchored(Anchor::Middle));
     Some(scene)
 }

@@ -4,13 +4,12 @@ use crate::figure::axis::{self, Panel, Scale, TICK};
 use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
 use crate::{ConditionalEffect, number};
 
-const WIDTH: f64 = 320.0;
 const HEIGHT: f64 = 220.0;
 /// Most levels of a category that have a place each.
 const MOST_LEVELS: usize = 12;
 
 /// The picture of one column; none where its numbers are not finite.
-pub fn draw(effect: &ConditionalEffect) -> Option<Scene> {
+pub fn draw(effect: &ConditionalEffect, width: f64) -> Option<Scene> {
     let ConditionalEffect { column, outcome, values, levels, expected } = effect;
     let count = values.len().min(if levels.is_some() { MOST_LEVELS } else { usize::MAX });
     let (values, expected) = (values.get(..count)?, expected.get(..count)?);
@@ -18,16 +17,16 @@ pub fn draw(effect: &ConditionalEffect) -> Option<Scene> {
     if expected.iter().flatten().chain(values).any(|x| !x.is_finite()) {
         return None;
     }
-    let mut scene = Scene::new(WIDTH, HEIGHT, format!("{outcome} along {column}"));
+    let mut scene = Scene::new(width, HEIGHT, format!("{outcome} along {column}"));
     let low = expected.iter().map(|of| of[0]).fold(f64::INFINITY, f64::min);
     let high = expected.iter().map(|of| of[2]).fold(f64::NEG_INFINITY, f64::max);
     let y = Scale::linear(low, high).padded(0.06);
     let ticks = axis::ticks(&y, 5);
     let x = if levels.is_some() { Scale::linear(-0.5, count as f64 - 0.5) } else { Scale::linear(first, last) };
     let panel =
-        Panel { left: axis::label_room(&ticks) + 6.0, right: WIDTH - 8.0, top: 24.0, bottom: HEIGHT - 42.0, x, y };
+        Panel { left: axis::label_room(&ticks) + 6.0, right: width - 8.0, top: 24.0, bottom: HEIGHT - 42.0, x, y };
     panel.y_axis(&mut scene, &ticks);
-    scene.text(TextLabel::new((0.0, 12.0), text::fit(outcome, TICK, false, WIDTH), TICK, Ink::MUTED));
+    scene.text(TextLabel::new((0.0, 12.0), text::fit(outcome, TICK, false, width), TICK, Ink::MUTED));
     let room = panel.right - panel.left;
     if let Some(levels) = levels {
         let each = room / count as f64;
@@ -70,12 +69,12 @@ mod tests {
             levels: None,
             expected: vec![[1.0, 2.0, 3.0], [2.0, 3.0, 4.0], [3.0, 5.0, 9.0]],
         };
-        assert!(draw(&effect).is_some());
+        assert!(draw(&effect, 300.0).is_some());
         effect.levels = Some(["a", "b", "c"].map(String::from).to_vec());
-        assert!(draw(&effect).is_some());
+        assert!(draw(&effect, 300.0).is_some());
         effect.expected[1][2] = f64::INFINITY;
-        assert!(draw(&effect).is_none());
+        assert!(draw(&effect, 300.0).is_none());
         (effect.values, effect.expected) = (vec![], vec![]);
-        assert!(draw(&effect).is_none());
+        assert!(draw(&effect, 300.0).is_none());
     }
 }

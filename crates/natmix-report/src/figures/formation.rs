@@ -3,7 +3,6 @@
 //! Components are given in units of a square of side [`SIDE`], whatever the size of the picture: the same numbers serve
 //! the wide and the narrow picture, and the page's script only has to put them into attributes.
 
-use super::joint::level;
 use crate::figure::axis::{self, Panel, Scale, TICK, Tick};
 use crate::figure::contour::contour;
 use crate::figure::{Anchor, Ink, Scene, TextLabel, text};
@@ -261,4 +260,19 @@ impl Normal {
 fn tidy(x: f64) -> f64 {
     let rounded = if x.is_nan() { 0.0 } else { (x.clamp(-1e6, 1e6) * 100.0).round() / 100.0 };
     if rounded == 0.0 { 0.0 } else { rounded }
+}
+
+/// The height above which a share of the mass lies.
+fn level(heights: &[f64], share: f64) -> f64 {
+    let mut sorted = heights.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let goal = share * sorted.iter().sum::<f64>();
+    let mut sum = 0.0;
+    sorted
+        .into_iter()
+        .find(|h| {
+            sum += h;
+            sum >= goal
+        })
+        .unwrap_or(0.0)
 }

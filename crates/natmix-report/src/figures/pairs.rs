@@ -6,14 +6,15 @@ use super::{colour, marginals};
 use crate::figure::axis::{self, Panel, Scale, TICK, Tick};
 use crate::figure::{Anchor, Ink, Point, Scene, TextLabel, text};
 
-/// Most parameters shown.
+/// Most parameters shown, and those on a phone.
 const MOST: usize = 4;
+const MOST_NARROW: usize = 3;
 /// Most dots per panel: more only make the page larger.
 const MOST_DOTS: usize = 400;
 
-/// The picture; `None` with fewer than two parameters.
+/// The picture; `None` with fewer than two parameters. Dots have the colours of `components` if there are several.
 pub fn draw(ranked: &Ranked, components: usize, width: f64) -> Option<Scene> {
-    let chosen = ranked.for_pairs(MOST);
+    let chosen = ranked.for_pairs(if width > 500.0 { MOST } else { MOST_NARROW });
     if chosen.len() < 2 {
         return None;
     }
@@ -92,15 +93,32 @@ fn dots(
 
 /// The smallest regions that hold 50% and 90% of the draws.
 fn contours(scene: &mut Scene, panel: &Panel, (x, y): (&RankedColumn, &RankedColumn), ranked: &Ranked) {
-    let pairs: Vec<(f64, f64)> = x.values.iter().copied().zip(y.values.iter().copied()).collect();
-    let joint = Joint::new(&pairs, &ranked.component, &x.density, &y.density);
-    let place = |(sx, sy): Point| {
-        (panel.left + sx * (panel.right - panel.left), panel.bottom - sy * (panel.bottom - panel.top))
-    };
+    let pairs: Vec<Point> = x.values.iter().copied().zip(y.values.iter().copied()).collect();
+    let Some(joint) = Joint::new(&pairs, &ranked.component, (x.density.range, y.density.range)) else { return };
     for (level, width) in joint.levels.into_iter().zip([1.8, 0.9]) {
-        let pieces = joint.contour(level).into_iter().map(|piece| piece.map(place).to_vec()).collect();
+        let inside = joint.contour(level).into_iter().filter_map(|piece| clip(piece, panel));
+        let pieces = inside.map(|piece| piece.map(|p| panel.at(p)).to_vec()).collect();
         scene.lines(pieces, Ink::series(0), width);
     }
+}
+
+/// The part of a line within the scales of a panel.
+fn clip([a, b]: [Point; 2], panel: &Panel) -> Option<[Point; 2]> {
+    let (mut first, mut last) = (0.0_f64, 1.0_f64);
+    for (from, to, scale) in [(a.0, b.0, &panel.x), (a.1, b.1, &panel.y)] {
+        for (bound, sign) in [(scale.lo, 1.0), (scale.hi, -1.0)] {
+            // Distances from the bound, positive inside.
+            let (start, end) = (sign * (from - bound), sign * (to - bound));
+            match (start >= 0.0, end >= 0.0) {
+                (true, true) => {}
+                (false, false) => return None,
+                (false, true) => first = first.max(start / (start - end)),
+                (true, false) => last = last.min(start / (start - end)),
+            }
+        }
+    }
+    let at = |t: f64| (a.0 + t * (b.0 - a.0), a.1 + t * (b.1 - a.1));
+    (first < last).then(|| [at(first), at(last)])
 }
 
 fn frame(scene: &mut Scene, panel: &Panel) {
@@ -139,5 +157,21 @@ fn name_y(scene: &mut Scene, panel: &Panel, column: &RankedColumn, ticks: bool) 
             let label = TextLabel::new((panel.left - 6.0, y + 0.36 * TICK), tick.label, TICK, Ink::MUTED);
             scene.text(label.anchored(Anchor::End));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_at_the_frame() {
+        let scale = Scale::linear(0.0, 1.0);
+        let panel = Panel { left: 0.0, right: 10.0, top: 0.0, bottom: 10.0, x: scale, y: scale };
+        assert_eq!(clip([(0.2, 0.2), (0.4, 0.8)], &panel), Some([(0.2, 0.2), (0.4, 0.8)]));
+        assert_eq!(clip([(-1.0, 0.5), (3.0, 0.5)], &panel), Some([(0.0, 0.5), (1.0, 0.5)]));
+        assert_eq!(clip([(0.5, 0.5), (0.5, -0.5)], &panel), Some([(0.5, 0.5), (0.5, 0.0)]));
+        assert_eq!(clip([(-0.5, 0.2), (0.2, -0.5)], &panel), None);
+        assert_eq!(clip([(2.0, 0.5), (3.0, 0.5)], &panel), None);
     }
 }
