@@ -457,10 +457,6 @@ fn to_dict(py: Python<'_>, predicted: Predicted) -> PyResult<Bound<'_, PyDict>> 
                 put(name, values)?;
             }
         }
-        Predictions::Count { mean, sd } => {
-            put("mean", mean)?;
-            put("sd", sd)?;
-        }
         Predictions::Classes { classes, probability, entropy } => {
             put("entropy", entropy)?;
             result.set_item("probability", rows(py, probability, classes)?)?;

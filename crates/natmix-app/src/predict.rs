@@ -197,6 +197,24 @@ fn of_network<P: IntoIterator<Item = NetworkPredictions>>(
 }
 
 impl Predicted {
+    /// Name of the likeliest class of each row; none for outcomes without classes.
+    pub fn classes(&self) -> Option<Vec<String>> {
+        let name = |class: usize| match self.levels.as_ref().and_then(|levels| levels.get(class)) {
+            Some(level) => level.clone(),
+            None => class.to_string(),
+        };
+        let likeliest = |p: &[f64]| name((1..p.len()).fold(0, |best, c| if p[c] > p[best] { c } else { best }));
+        match &self.predictions {
+            Predictions::Binary { probability, .. } => {
+                Some(probability.iter().map(|p| name(usize::from(*p > 0.5))).collect())
+            }
+            Predictions::Classes { classes, probability, .. } => {
+                Some(probability.chunks_exact(*classes).map(likeliest).collect())
+            }
+            Predictions::Real { .. } => None,
+        }
+    }
+
     /// Names and columns of a table with one row per predicted row.
     pub fn columns(self) -> Vec<(String, Vec<f64>)> {
         let named = |names: &[&str], columns: Vec<Vec<f64>>| -> Vec<(String, Vec<f64>)> {
@@ -209,7 +227,6 @@ impl Predicted {
             Predictions::Real { mean, sd, q05, q50, q95 } => {
                 named(&["mean", "sd", "q05", "q50", "q95"], vec![mean, sd, q05, q50, q95])
             }
-            Predictions::Count { mean, sd } => named(&["mean", "sd"], vec![mean, sd]),
             Predictions::Classes { classes, probability, entropy } => {
                 let level = |c: usize| {
                     let name = self.levels.as_ref().and_then(|levels| levels.get(c));

@@ -96,7 +96,7 @@ fn predictions_match_columns_by_name() {
     assert_eq!(turned.out, "");
     assert_eq!(straight.out.as_bytes(), folder.read("predictions.csv"));
     let lines: Vec<&str> = straight.out.lines().collect();
-    assert_eq!((lines[0], lines.len()), ("probability,sd,entropy", 4));
+    assert_eq!((lines[0], lines.len()), ("probability,sd,entropy,class", 4));
     let probability = |i: usize| lines[i].split(',').next().unwrap().parse::<f64>().unwrap();
     assert!(0.0 < probability(1) && probability(1) < probability(2) && probability(2) < probability(3));
     // Rows that still contain the outcome can be predicted too.

@@ -57,15 +57,15 @@ fn every_family_is_fitted_and_predicts() {
     folder.write("new.csv", "x,g,n\n0.5,g3,4\n-1,somewhere else,4\n");
     let real = "mean,sd,q05,q50,q95";
     let cases = [
-        ("logistic", "yes~x+(1|g)", "", "probability,sd,entropy"),
+        ("logistic", "yes~x+(1|g)", "", "probability,sd,entropy,class"),
         ("binomial", "k|trials(n)~x+(1|g)", "", real),
         ("poisson", "count~x+(1|g)", "", real),
         ("negative-binomial", "over~x+(1|g)", "", real),
         ("linear", "real~x+(1+x|g)", "", real),
         ("linear", "real~s(x)", "", real),
         ("robust", "odd~x+(1|g)", "", real),
-        ("ordinal", "rating~x+(1|g)", "--levels low,medium,high", "p[low],p[medium],p[high],entropy"),
-        ("ordinal", "stars~x", "", "p[1],p[2],p[3],p[4],entropy"),
+        ("ordinal", "rating~x+(1|g)", "--levels low,medium,high", "p[low],p[medium],p[high],entropy,class"),
+        ("ordinal", "stars~x", "", "p[1],p[2],p[3],p[4],entropy,class"),
         ("gamma", "amount~x+(1|g)", "", real),
         ("survival", "time|event(seen)~x+(1|g)", "--prior shape~lognormal(0,0.5)", real),
     ];
@@ -75,9 +75,15 @@ fn every_family_is_fitted_and_predicts() {
         assert!(text.contains("you can use them"), "{model}: {text}");
         let predicted = folder.expect(&[0], &format!("predict --posterior fit{i} --data new.csv")).out;
         assert_eq!((header(&predicted), predicted.lines().count()), (*columns, 3), "{model}");
-        let values: Vec<f64> =
-            predicted.lines().skip(1).flat_map(|l| l.split(',')).map(|x| x.parse().unwrap()).collect();
-        assert!(values.iter().all(|x| !x.is_nan()), "{model}: {predicted}");
+        for line in predicted.lines().skip(1) {
+            let mut fields: Vec<&str> = line.split(',').collect();
+            if columns.ends_with(",class") {
+                let class = fields.pop().unwrap();
+                assert!(["0", "1", "low", "medium", "high", "2", "3", "4"].contains(&class), "{model}: {predicted}");
+            }
+            let values: Vec<f64> = fields.into_iter().map(|x| x.parse().unwrap()).collect();
+            assert!(values.iter().all(|x| !x.is_nan()), "{model}: {predicted}");
+        }
         let draws = folder.expect(&[0], &format!("sample --posterior fit{i} -n 3")).out;
         assert_eq!(draws.lines().count(), 4, "{model}");
         let report = folder.report(&format!("fit{i}"));

@@ -60,7 +60,7 @@ fn two_classes_no_line_separates() {
     // Predictions agree with the scores, and entropy decomposes.
     let rows = folder.expect(&[0], "predict --posterior fit --data later.csv").out;
     let mut lines = rows.lines();
-    assert_eq!(lines.next(), Some("probability,sd,entropy,expected_entropy,mutual_information"));
+    assert_eq!(lines.next(), Some("probability,sd,entropy,expected_entropy,mutual_information,class"));
     let parsed: Vec<Vec<f64>> = lines.map(|l| l.split(',').map(|x| x.parse().unwrap()).collect()).collect();
     assert_eq!(parsed.len(), 300);
     for row in &parsed {

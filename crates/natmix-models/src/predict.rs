@@ -4,7 +4,7 @@
 //! |---|---|
 //! | logistic | `p = mean_s p_s`, the standard deviation of `p_s` over draws, entropy of `p` in nats |
 //! | linear | mean and standard deviation of `y`, quantiles of the mixture `mean_s N(eta_s, sigma_s^2)` |
-//! | poisson | mean of `y`, standard deviation `sqrt(mean rate + variance of the rate)` |
+//! | poisson | mean of `y`, standard deviation `sqrt(mean rate + variance of the rate)`, quantiles of the mixture of Poissons |
 //! | softmax | class probabilities, averaged over draws, and their entropy in nats |
 //!
 //! ```
@@ -37,7 +37,7 @@ pub enum Predictions {
         /// Entropy of the outcome in nats.
         entropy: Vec<f64>,
     },
-    /// Of real outcomes.
+    /// Of real outcomes and of counts.
     Real {
         /// Mean.
         mean: Vec<f64>,
@@ -49,13 +49,6 @@ pub enum Predictions {
         q50: Vec<f64>,
         /// 95% quantile.
         q95: Vec<f64>,
-    },
-    /// Of counts.
-    Count {
-        /// Mean.
-        mean: Vec<f64>,
-        /// Standard deviation, Poisson noise included.
-        sd: Vec<f64>,
     },
     /// Of classes.
     Classes {
@@ -73,7 +66,7 @@ impl Predictions {
     pub fn rows(&self) -> usize {
         match self {
             Predictions::Binary { entropy, .. } | Predictions::Classes { entropy, .. } => entropy.len(),
-            Predictions::Real { mean, .. } | Predictions::Count { mean, .. } => mean.len(),
+            Predictions::Real { mean, .. } => mean.len(),
         }
     }
 
@@ -88,7 +81,6 @@ impl Predictions {
         match self {
             Predictions::Binary { probability, sd, entropy } => vec![probability, sd, entropy],
             Predictions::Real { mean, sd, q05, q50, q95 } => vec![mean, sd, q05, q50, q95],
-            Predictions::Count { mean, sd } => vec![mean, sd],
             Predictions::Classes { probability, entropy, .. } => vec![probability, entropy],
         }
     }
@@ -125,12 +117,12 @@ pub fn predict(draws: &CoefficientDraws, inputs: Inputs<'_>) -> Result<Predictio
             Ok(Predictions::Real { mean, sd, q05, q50, q95 })
         }
         RegressionKind::Poisson => {
-            let [mean, sd] = columns(draws, inputs, |eta, out: &mut [f64; 2]| {
-                eta.iter_mut().for_each(|eta| *eta = eta.exp());
-                let (mean, variance) = moments(eta);
-                *out = [mean, (mean + variance).sqrt()];
+            let [mean, sd, q05, q50, q95] = columns(draws, inputs, |eta, out: &mut [f64; 5]| {
+                let [mean, sd] = moments_of_counts(eta);
+                let [low, middle, high] = count_quantiles(eta, mean, sd);
+                *out = [mean, sd, low, middle, high];
             })?;
-            Ok(Predictions::Count { mean, sd })
+            Ok(Predictions::Real { mean, sd, q05, q50, q95 })
         }
         RegressionKind::Softmax { classes } => {
             let mut probability = vec![0.0; inputs.rows() * classes];
@@ -143,13 +135,54 @@ pub fn predict(draws: &CoefficientDraws, inputs: Inputs<'_>) -> Result<Predictio
 
 /// Like [`predict`], but without the quantiles of real outcomes, which take most of the time; enough for scores.
 pub(crate) fn predict_moments(draws: &CoefficientDraws, inputs: Inputs<'_>) -> Result<Predictions, Error> {
-    let RegressionKind::Linear { .. } = draws.kind() else { return predict(draws, inputs) };
-    let noise = noise_variance(draws);
+    let counts = match draws.kind() {
+        RegressionKind::Linear { .. } => false,
+        RegressionKind::Poisson => true,
+        _ => return predict(draws, inputs),
+    };
+    let noise = if counts { 0.0 } else { noise_variance(draws) };
     let [mean, sd] = columns(draws, inputs, |eta, out: &mut [f64; 2]| {
-        let (mean, variance) = moments(eta);
-        *out = [mean, (variance + noise).sqrt()];
+        *out = if counts {
+            moments_of_counts(eta)
+        } else {
+            let (mean, variance) = moments(eta);
+            [mean, (variance + noise).sqrt()]
+        };
     })?;
     Ok(Predictions::Real { mean, sd, q05: Vec::new(), q50: Vec::new(), q95: Vec::new() })
+}
+
+/// Mean and standard deviation of a mixture of Poissons; turns predictors into rates.
+fn moments_of_counts(eta: &mut [f64]) -> [f64; 2] {
+    eta.iter_mut().for_each(|eta| *eta = eta.exp());
+    let (mean, variance) = moments(eta);
+    [mean, (mean + variance).sqrt()]
+}
+
+/// Rates from which on counts are as good as normal.
+const LARGE_RATE: f64 = 400.0;
+
+/// The smallest counts that the mixture of Poissons with these rates does not exceed with the probabilities of [`LEVELS`].
+fn count_quantiles(rates: &[f64], mean: f64, sd: f64) -> [f64; 3] {
+    let equal = 1.0 / rates.len() as f64;
+    if !rates.iter().all(|rate| *rate < LARGE_RATE) {
+        let (spread, weights): (Vec<f64>, Vec<f64>) = rates.iter().map(|rate| (rate.sqrt(), equal)).unzip();
+        return LEVELS.map(|level| match mean.is_finite() {
+            true => quantile(level, rates, &spread, &weights, mean, sd).round().max(0.0),
+            false => f64::INFINITY,
+        });
+    }
+    let mut terms: Vec<f64> = rates.iter().map(|rate| equal * (-rate).exp()).collect();
+    let (mut count, mut below) = (0.0, terms.iter().sum::<f64>());
+    LEVELS.map(|(level, _)| {
+        // Ends: all but rounding errors lies below twice the largest rate.
+        while below < level && count < 2.0 * LARGE_RATE {
+            count += 1.0;
+            terms.iter_mut().zip(rates).for_each(|(term, rate)| *term *= rate / count);
+            below += terms.iter().sum::<f64>();
+        }
+        count
+    })
 }
 
 /// Mean variance of a linear regression's noise.
@@ -260,10 +293,8 @@ mod tests {
         assert!((probability[0] - 0.625).abs() < 1e-14 && (sd[0] - 0.125).abs() < 1e-14);
         assert!((entropy[0] + 0.625 * 0.625f64.ln() + 0.375 * 0.375f64.ln()).abs() < 1e-14);
         // Rates 2 and 6, the offset doubling 1 and 3.
-        let Predictions::Count { mean, sd } = row(RegressionKind::Poisson, 1, &[0.0, 1.0], &[3f64.ln()], 2f64.ln())
-        else {
-            panic!()
-        };
+        let counts = row(RegressionKind::Poisson, 1, &[0.0, 1.0], &[3f64.ln()], 2f64.ln());
+        let Predictions::Real { mean, sd, .. } = counts else { panic!() };
         assert!((mean[0] - 4.0).abs() < 1e-13 && (sd[0] - 8f64.sqrt()).abs() < 1e-13);
         // Class probabilities 1:2:3 and 1:1:1.
         let classes = row(RegressionKind::Softmax { classes: 3 }, 1, &[2f64.ln(), 3f64.ln(), 0.0, 0.0], &[1.0], 0.0);
@@ -309,6 +340,20 @@ mod tests {
             panic!()
         };
         assert!((q05[0] - (2.5 + 3.0 * LEVELS[0].1)).abs() < 1e-5 && (q50[0] - 2.5).abs() < 1e-5);
+    }
+
+    #[test]
+    fn counts_have_whole_quantiles() {
+        // Of a Poisson with rate 2: P(y <= 0) = 0.135, P(y <= 2) = 0.677, P(y <= 4) = 0.947, P(y <= 5) = 0.983.
+        assert_eq!(count_quantiles(&[2.0], 2.0, 2f64.sqrt()), [0.0, 2.0, 5.0]);
+        // Half of the rates give zero for certain; P(y <= 20) = 0.559 of the other half, P(y <= 26) = 0.922.
+        let mixed = count_quantiles(&[0.0, 20.0], 10.0, 110f64.sqrt());
+        assert_eq!((mixed[0], mixed[2]), (0.0, 26.0));
+        // Both ways agree where one takes over from the other.
+        let (below, above) = (LARGE_RATE - 1e-9, LARGE_RATE);
+        let of = |rate: f64| count_quantiles(&[rate], rate, rate.sqrt());
+        assert!(of(below).iter().zip(of(above)).all(|(a, b)| (a - b).abs() <= 1.0), "{:?} {:?}", of(below), of(above));
+        assert_eq!(count_quantiles(&[f64::INFINITY], f64::INFINITY, f64::NAN), [f64::INFINITY; 3]);
     }
 
     #[test]

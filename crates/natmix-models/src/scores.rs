@@ -144,7 +144,7 @@ impl Tally {
             Predictions::Classes { classes, probability, .. } => {
                 self.squares += n * brier_of_classes(probability, *classes, outcome);
             }
-            Predictions::Real { mean, .. } | Predictions::Count { mean, .. } => {
+            Predictions::Real { mean, .. } => {
                 self.of_means = true;
                 self.squares += mean.iter().zip(outcome).map(|(m, y)| (y - m).powi(2)).sum::<f64>();
             }
@@ -164,7 +164,7 @@ impl Tally {
     }
 
     fn show(&mut self, predictions: &Predictions, outcome: &[f64], row: usize) {
-        if let Predictions::Real { mean, sd, .. } | Predictions::Count { mean, sd } = predictions {
+        if let Predictions::Real { mean, sd, .. } = predictions {
             self.residuals.push((mean[row], (outcome[row] - mean[row]) / sd[row]));
         }
     }
@@ -215,7 +215,7 @@ pub fn confidences(predictions: &Predictions, outcome: &[f64]) -> Option<(Vec<f6
             };
             probability.chunks_exact(*classes).map(first_largest).collect()
         }
-        Predictions::Real { .. } | Predictions::Count { .. } => return None,
+        Predictions::Real { .. } => return None,
     };
     let right = likeliest.iter().zip(outcome).map(|((_, class), y)| f64::from(u8::from(class == y)));
     Some((likeliest.iter().map(|(p, _)| *p).collect(), right.collect()))
@@ -265,7 +265,7 @@ pub fn rmse(mean: &[f64], outcome: &[f64]) -> f64 {
 /// outcomes without a mean.
 pub fn residuals(predictions: &Predictions, outcome: &[f64]) -> Vec<(f64, f64)> {
     match predictions {
-        Predictions::Real { mean, sd, .. } | Predictions::Count { mean, sd } => {
+        Predictions::Real { mean, sd, .. } => {
             spaced(outcome.len(), MOST_RESIDUALS).map(|row| (mean[row], (outcome[row] - mean[row]) / sd[row])).collect()
         }
         _ => Vec::new(),

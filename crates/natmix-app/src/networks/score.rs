@@ -41,7 +41,7 @@ pub fn score(
         Predictions::Classes { classes, probability, .. } => {
             scores.brier = Some(brier_of_classes(probability, *classes, &outcome));
         }
-        Predictions::Real { mean, .. } | Predictions::Count { mean, .. } => {
+        Predictions::Real { mean, .. } => {
             scores.rmse = Some(scale * rmse(mean, &outcome));
             if let Predictions::Real { q05, q95, .. } = &found.predictions {
                 let inside = outcome.iter().zip(q05.iter().zip(q95)).filter(|(y, (low, high))| low < y && y < high);

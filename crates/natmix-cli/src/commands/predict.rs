@@ -1,11 +1,12 @@
 //! `natmix predict`: one line per new row.
 
-use super::sample::{check_count, write_csv};
+use super::sample::{check_count, quoted, write_csv};
 use crate::args::PredictArgs;
 use crate::output;
 use anyhow::Result;
 use natmix_app::record::files;
 use natmix_app::{Predicted, SavedModel, SavedPosterior, folder};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Lines of a table.
@@ -13,11 +14,14 @@ use std::process::ExitCode;
 struct Lines {
     names: Vec<String>,
     values: Vec<f64>,
+    /// The likeliest class of each line, for classifiers.
+    classes: Vec<String>,
 }
 
 impl Lines {
     /// Adds one line per predicted row, each beginning with `first`.
     fn add(&mut self, first: &[(&str, f64)], predicted: Predicted) {
+        self.classes.extend(predicted.classes().unwrap_or_default());
         let columns = predicted.columns();
         self.names = first.iter().map(|(name, _)| (*name).to_owned()).collect();
         self.names.extend(columns.iter().map(|(name, _)| name.clone()));
@@ -25,6 +29,20 @@ impl Lines {
             self.values.extend(first.iter().map(|(_, value)| value));
             self.values.extend(columns.iter().map(|(_, column)| column[row]));
         }
+    }
+
+    /// Writes them as a table. The class comes last, so that the numbers keep their places.
+    fn write(&self, mut out: impl Write, names: Vec<String>) -> std::io::Result<()> {
+        if self.classes.is_empty() {
+            return write_csv(out, &names, &self.values);
+        }
+        let header: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        writeln!(out, "{},class", header.join(","))?;
+        for (row, class) in self.values.chunks_exact(names.len().max(1)).zip(&self.classes) {
+            let fields: Vec<String> = row.iter().map(f64::to_string).collect();
+            writeln!(out, "{},{}", fields.join(","), quoted(class))?;
+        }
+        out.flush()
     }
 }
 
@@ -47,10 +65,14 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     } else {
         lines.add(&[], posterior.predict(&rows, draws, seed, means_only)?);
     }
-    let Lines { names, values } = lines;
+    let names = lines.names.clone();
     match &args.out {
-        Some(path) => folder::write_whole(path, |file| write_csv(file, &names, &values))?,
-        None => output::printed(write_csv(std::io::stdout().lock(), &output::header(names), &values))?,
+        Some(path) => folder::write_whole(path, |file| lines.write(file, names))?,
+        None => {
+            // Names of classes, like those of columns, come from a file.
+            lines.classes = output::header(lines.classes);
+            output::printed(lines.write(std::io::stdout().lock(), output::header(names)))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -140,7 +140,8 @@ pub fn write_csv(mut out: impl Write, names: &[String], values: &[f64]) -> std::
     out.flush()
 }
 
-fn quoted(name: &str) -> String {
+/// A field of a table, in quotes where necessary.
+pub fn quoted(name: &str) -> String {
     match name.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", name.replace('"', "\"\"")),
         false => name.to_owned(),
