@@ -13,9 +13,10 @@ use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
 use natmix::target::Target;
 use natmix_models::effects::{EffectsDraws, EffectsOptions, EffectsRows, EffectsStudy, Family, PriorStatement};
+use natmix_models::scores::spaced;
 use natmix_models::study::StudyError;
-use natmix_models::{Formula, Scored, Table};
-use natmix_report::{ConditionalEffect, ModelCheck, Scores};
+use natmix_models::{ClassScores, Formula, Scored, Table};
+use natmix_report::{ClassPredictions, ConditionalEffect, ModelCheck, Scores};
 use std::path::Path;
 
 /// A regression with its data.
@@ -147,7 +148,7 @@ impl Predictive {
     /// Measures them with draws `z` in the fitted space, those that the fit delivers; and whether they are of chains.
     pub fn of_effects(
         study: &EffectsStudy,
-        test: Option<&EffectsRows>,
+        test_rows: Option<&EffectsRows>,
         q: &Mixture,
         (z, of_chains): (&[f64], bool),
         seed: u64,
@@ -157,7 +158,8 @@ impl Predictive {
         let count = predictive::draws_for_scores(rows.rows).min(z.len() / d);
         let draws = draws_of(&z[..count * d])?;
         let train = scores(draws.score(rows)?);
-        let test = test.map(|rows| draws.score(rows).map(scores)).transpose()?;
+        let test = test_rows.map(|rows| draws.score(rows).map(scores)).transpose()?;
+        let class_predictions = class_predictions(study, &draws, test_rows)?;
         let smoothed = predictive::draws_to_smooth(count);
         let found = if of_chains && z.len() >= smoothed * d {
             draws_of(&z[..smoothed * d])?.loo(rows, &vec![0.0; smoothed], predictive::TERMS)?
@@ -173,12 +175,52 @@ impl Predictive {
         };
         let checked = predictive::draws_to_check(rows.rows).min(count);
         let compared = draws_of(&z[..checked * d])?.predictive_checks(rows)?;
-        let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
+        let model_checks: Vec<ModelCheck> = compared.statistics.iter().map(model_checks::for_report).collect();
+        let levels = study.memory.levels();
+        let names = match study.memory.layout.family() {
+            Family::Logistic => Some(predictive::class_names(2, levels)),
+            Family::Ordinal { categories } => Some(predictive::class_names(categories, levels)),
+            _ => None,
+        };
+        let outcome_check = compared.outcome.map(|bars| predictive::outcome_check(bars, study.memory.outcome(), names));
         let conditional_effects = conditional_effects(study, &draws)?;
         let family = study.memory.layout.family();
         let model_notes = model_checks::notes(family.name(), &model_checks, &train, &found);
-        Ok(Self { train, test, loo, loo_rows, log_likelihood, model_checks, conditional_effects, model_notes })
+        Ok(Self {
+            train,
+            test,
+            loo,
+            loo_rows,
+            log_likelihood,
+            model_checks,
+            outcome_check,
+            class_predictions,
+            conditional_effects,
+            model_notes,
+        })
     }
+}
+
+/// Predicted classes of test rows or, without any, of rows of the fit, each predicted without itself.
+fn class_predictions(
+    study: &EffectsStudy,
+    draws: &EffectsDraws,
+    test: Option<&EffectsRows>,
+) -> Result<Option<ClassPredictions>, natmix::Error> {
+    if !matches!(study.memory.layout.family(), Family::Logistic | Family::Ordinal { .. }) {
+        return Ok(None);
+    }
+    let rows = test.unwrap_or(&study.rows);
+    let which: Vec<usize> = spaced(rows.rows, predictive::MOST_CLASSED).collect();
+    let outcome: Vec<f64> =
+        rows.outcome.as_ref().map_or(Vec::new(), |outcome| which.iter().map(|row| outcome[*row]).collect());
+    let scores = match test {
+        Some(_) => ClassScores::of(&draws.predict(rows, &which, false)?, &outcome),
+        None => draws
+            .left_out_probabilities(rows, &which)
+            .map(|(classes, probability)| ClassScores::of_probabilities(classes, &probability, &outcome)),
+    };
+    Ok(scores.map(|scores| predictive::of_classes(&scores, study.memory.levels(), test.is_some())))
 }
 
 fn conditional_effects(study: &EffectsStudy, draws: &EffectsDraws) -> Result<Vec<ConditionalEffect>, Error> {

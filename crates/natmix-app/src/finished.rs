@@ -288,6 +288,8 @@ impl Finished {
             ood: None,
             loo: None,
             model_checks: Vec::new(),
+            outcome_check: None,
+            class_predictions: None,
             conditional_effects: Vec::new(),
             model_notes: Vec::new(),
         }

@@ -10,12 +10,15 @@ use natmix::Error;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
 use natmix::target::Target;
-use natmix_models::checks::{self, predictive_checks};
+use natmix_models::checks::{self, OutcomeBars, predictive_checks};
 use natmix_models::effects::EffectsDraws;
 use natmix_models::loo::loo;
+use natmix_models::scores::spaced;
 use natmix_models::study::StudyError;
-use natmix_models::{CoefficientDraws, Dataset, LooFigures, RegressionKind, Scored, Study, score};
-use natmix_report::{ConditionalEffect, Loo, ModelCheck, Report, Scores};
+use natmix_models::{
+    ClassScores, CoefficientDraws, Dataset, Inputs, LooFigures, RegressionKind, Scored, Study, predict, score,
+};
+use natmix_report::{ClassPredictions, ConditionalEffect, Loo, ModelCheck, OutcomeCheck, Report, Scores};
 use std::time::Instant;
 
 /// Most and fewest draws for scores and leave-one-out.
@@ -50,6 +53,10 @@ pub struct Predictive {
     pub log_likelihood: Option<(usize, Vec<f64>)>,
     /// Statistics of the data and of data drawn from the model.
     pub model_checks: Vec<ModelCheck>,
+    /// The distribution of the outcome in the data and in data drawn from the model.
+    pub outcome_check: Option<OutcomeCheck>,
+    /// Predicted classes beside those that came.
+    pub class_predictions: Option<ClassPredictions>,
     /// The expected outcome as one column varies.
     pub conditional_effects: Vec<ConditionalEffect>,
     /// Remarks on the model, each with a remedy.
@@ -65,7 +72,7 @@ impl Predictive {
     /// Measures them with draws `z` in the fitted space, those that the fit delivers; and whether they are of chains.
     pub fn measure(
         study: &Study,
-        test: Option<&Dataset>,
+        test_rows: Option<&Dataset>,
         q: &Mixture,
         (z, of_chains): (&[f64], bool),
         seed: u64,
@@ -75,7 +82,8 @@ impl Predictive {
         let few = &z[..count * q.dim()];
         let draws = CoefficientDraws::new(kind, table.features(), few)?;
         let train = score_rows(&draws, table, study)?;
-        let test = test.map(|table| score_rows(&draws, table, study)).transpose()?;
+        let test = test_rows.map(|table| score_rows(&draws, table, study)).transpose()?;
+        let class_predictions = class_predictions(&draws, table, test_rows, study)?;
         let smoothed = draws_to_smooth(count);
         let found = match of_chains && z.len() >= smoothed * q.dim() {
             // Where the mixture misses part of the posterior, so do its weighted draws.
@@ -94,10 +102,30 @@ impl Predictive {
         let checked = draws_to_check(table.rows()).min(count);
         let draws = CoefficientDraws::new(kind, table.features(), &few[..checked * q.dim()])?;
         let compared = predictive_checks(&draws, table, units(study), seed)?;
-        let model_checks: Vec<ModelCheck> = compared.iter().map(model_checks::for_report).collect();
+        let model_checks: Vec<ModelCheck> = compared.statistics.iter().map(model_checks::for_report).collect();
         let model_notes = model_checks::notes(kind.name(), &model_checks, &train, &found);
         let conditional_effects = conditional_effects(study, &draws)?;
-        Ok(Self { train, test, loo, loo_rows, log_likelihood, model_checks, conditional_effects, model_notes })
+        let outcome = study.memory.encoding.outcome.as_ref();
+        let name = outcome.map_or("", |outcome| outcome.column.as_str());
+        let levels = outcome.and_then(|outcome| outcome.levels.as_deref());
+        let names = match kind {
+            RegressionKind::Logistic => Some(class_names(2, levels)),
+            RegressionKind::Softmax { classes } => Some(class_names(classes, levels)),
+            _ => None,
+        };
+        let outcome_check = compared.outcome.map(|bars| outcome_check(bars, name, names));
+        Ok(Self {
+            train,
+            test,
+            loo,
+            loo_rows,
+            log_likelihood,
+            model_checks,
+            outcome_check,
+            class_predictions,
+            conditional_effects,
+            model_notes,
+        })
     }
 
     /// Adds them to a report.
@@ -105,6 +133,8 @@ impl Predictive {
         (report.train, report.test) = (Some(self.train.clone()), self.test.clone());
         report.loo = Some(self.loo.clone());
         (report.model_checks, report.model_notes) = (self.model_checks.clone(), self.model_notes.clone());
+        report.outcome_check.clone_from(&self.outcome_check);
+        report.class_predictions.clone_from(&self.class_predictions);
         report.conditional_effects.clone_from(&self.conditional_effects);
     }
 }
@@ -144,6 +174,55 @@ pub(crate) fn effects_for_report(
         expected: effect.expected,
     };
     found.into_iter().map(effect).collect()
+}
+
+/// Most rows whose classes are predicted one by one.
+pub(crate) const MOST_CLASSED: usize = 5_000;
+
+/// Predicted classes of test rows or, without any, of rows of the fit, each predicted without itself.
+fn class_predictions(
+    draws: &CoefficientDraws,
+    fitted: &Dataset,
+    test: Option<&Dataset>,
+    study: &Study,
+) -> Result<Option<ClassPredictions>, Error> {
+    if !matches!(draws.kind(), RegressionKind::Logistic | RegressionKind::Softmax { .. }) {
+        return Ok(None);
+    }
+    let table = test.unwrap_or(fitted);
+    let rows = table.take(&spaced(table.rows(), MOST_CLASSED).collect::<Vec<_>>())?;
+    let (inputs, outcome) = (Inputs::from(&rows), rows.outcome());
+    let scores = match test {
+        Some(_) => ClassScores::of(&predict(draws, inputs)?, outcome),
+        None => draws
+            .left_out_probabilities(inputs, outcome)?
+            .map(|(classes, probability)| ClassScores::of_probabilities(classes, &probability, outcome)),
+    };
+    let levels = study.memory.encoding.outcome.as_ref().and_then(|outcome| outcome.levels.as_deref());
+    Ok(scores.map(|scores| of_classes(&scores, levels, test.is_some())))
+}
+
+/// Predicted classes for the report.
+pub(crate) fn of_classes(scores: &ClassScores, levels: Option<&[String]>, test: bool) -> ClassPredictions {
+    let bins = scores.calibration.iter();
+    ClassPredictions {
+        test,
+        names: class_names(scores.classes, levels),
+        confusion: scores.confusion.chunks(scores.classes).map(<[usize]>::to_vec).collect(),
+        calibration: bins.map(|of| of.iter().map(|bin| (bin.predicted, bin.observed, bin.count)).collect()).collect(),
+    }
+}
+
+pub(crate) fn class_names(classes: usize, levels: Option<&[String]>) -> Vec<String> {
+    let level = |class: usize| levels.and_then(|levels| levels.get(class).cloned());
+    (0..classes).map(|class| level(class).unwrap_or_else(|| class.to_string())).collect()
+}
+
+/// The distribution of an outcome for the report; `names` are those of its classes.
+pub(crate) fn outcome_check(bars: OutcomeBars, outcome: &str, names: Option<Vec<String>>) -> OutcomeCheck {
+    let OutcomeBars { edges, observed, replicated, .. } = bars;
+    let names = names.filter(|names| names.len() == observed.len());
+    OutcomeCheck { outcome: outcome.to_owned(), edges, names, observed, replicated }
 }
 
 /// How many of `draws` there is time to measure with, where `measure` takes the time of some; none if they would be too few.

@@ -16,6 +16,8 @@
 //! of events `O_g`, its expectation and its variance. Every row counts once; of more than 20,000 rows, evenly spaced ones
 //! are used. Counts with a mean above 100 are drawn by a normal approximation that is corrected for skewness.
 
+mod outcome;
+
 use crate::draws::{CoefficientDraws, Inputs};
 use crate::observations::Dataset;
 use crate::predict::{Predictions, predict};
@@ -48,20 +50,39 @@ pub struct PredictiveCheck {
     pub p: f64,
 }
 
+pub use outcome::OutcomeBars;
+pub(crate) use outcome::OutcomeBins;
+
+/// Replicated data beside the data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplicatedData {
+    /// Statistics.
+    pub statistics: Vec<PredictiveCheck>,
+    /// How often the outcome has which value; none if it does not vary, or for many classes.
+    pub outcome: Option<OutcomeBars>,
+}
+
+/// Most classes whose shares are compared.
+const MOST_CLASSES: usize = 30;
+
 /// Checks a regression with these draws. `units` are the centre and the scale of the outcome.
 pub fn predictive_checks(
     draws: &CoefficientDraws,
     table: &Dataset,
     units: (f64, f64),
     seed: u64,
-) -> Result<Vec<PredictiveCheck>, Error> {
+) -> Result<ReplicatedData, Error> {
     let rows = table.take(&spaced(table.rows(), MOST_ROWS).collect::<Vec<_>>())?;
     let inputs = Inputs::from(&rows);
     let events = Events::of(draws, inputs, rows.outcome())?;
     let (count, predictors) = (draws.len(), draws.kind().predictors());
     let width = count * predictors;
     let mut eta = vec![0.0; rows.rows().min(BLOCK) * width];
+    let whole = !matches!(draws.kind(), RegressionKind::Linear { .. });
+    let many = matches!(draws.kind(), RegressionKind::Softmax { classes } if classes > MOST_CLASSES);
+    let bins = OutcomeBins::of(rows.outcome(), whole).filter(|_| !many);
     let mut pairs: Vec<Pair> = (0..count).map(|draw| Pair::new(seed, draw)).collect();
+    pairs.iter_mut().for_each(|pair| pair.tally = bins.map_or(Vec::new(), |bins| bins.tally()));
     for first in (0..rows.rows()).step_by(BLOCK) {
         let last = (first + BLOCK).min(rows.rows());
         let eta = &mut eta[..(last - first) * width];
@@ -72,12 +93,20 @@ pub fn predictive_checks(
                 let at = (row - first) * width + draw * predictors;
                 let of_row = &eta[at..at + predictors];
                 let sigma = draws.sigma().get(draw).copied();
-                pair.add(draws.kind(), rows.outcome()[row], of_row, sigma, &events, row);
+                let drawn = pair.add(draws.kind(), rows.outcome()[row], of_row, sigma, &events, row);
+                if let Some(bins) = bins {
+                    bins.add(&mut pair.tally, drawn);
+                }
             }
         });
     }
-    let statistics = statistics(draws.kind());
-    Ok(statistics.iter().map(|statistic| compare(statistic, &pairs, units)).collect())
+    let statistics = statistics(draws.kind()).iter().map(|statistic| compare(statistic, &pairs, units)).collect();
+    let tallies: Vec<Vec<u32>> = pairs.into_iter().map(|pair| pair.tally).collect();
+    let mut outcome = bins.map(|bins| bins.bars(rows.outcome(), &tallies));
+    if let Some(bars) = outcome.as_mut().filter(|_| !whole) {
+        bars.edges.iter_mut().for_each(|edge| *edge = units.0 + units.1 * *edge);
+    }
+    Ok(ReplicatedData { statistics, outcome })
 }
 
 /// The statistics of a model.
@@ -204,21 +233,33 @@ impl Sums {
 struct Pair {
     data: Sums,
     replicated: Sums,
+    /// Replicated outcomes by their value.
+    tally: Vec<u32>,
     state: u64,
 }
 
 impl Pair {
     fn new(seed: u64, draw: usize) -> Self {
         let state = mix(seed ^ mix(draw as u64 + 1));
-        Self { data: Sums::default(), replicated: Sums::default(), state }
+        Self { data: Sums::default(), replicated: Sums::default(), tally: Vec::new(), state }
     }
 
-    fn add(&mut self, kind: RegressionKind, y: f64, eta: &[f64], sigma: Option<f64>, events: &Events, row: usize) {
+    /// Adds a row, and returns the replicated outcome.
+    fn add(
+        &mut self,
+        kind: RegressionKind,
+        y: f64,
+        eta: &[f64],
+        sigma: Option<f64>,
+        events: &Events,
+        row: usize,
+    ) -> f64 {
         match kind {
             RegressionKind::Linear { .. } => {
                 let (mean, sigma, z) = (eta[0], sigma.unwrap_or(1.0), self.normal());
                 self.data.add(y, (y - mean) / sigma);
                 self.replicated.add(mean + sigma * z, z);
+                mean + sigma * z
             }
             RegressionKind::Poisson => {
                 let mean = eta[0].exp().clamp(f64::MIN_POSITIVE, 1e15);
@@ -226,16 +267,33 @@ impl Pair {
                 let residual = |y: f64| (y - mean) / mean.sqrt();
                 self.data.add(y, residual(y));
                 self.replicated.add(drawn, residual(drawn));
+                drawn
             }
             RegressionKind::Logistic | RegressionKind::Softmax { .. } => {
                 let (class, group) = (events.class[row], usize::from(events.group[row]));
                 let most = eta.iter().fold(0.0_f64, |most, eta| most.max(*eta));
                 let total = (-most).exp() + eta.iter().map(|eta| (eta - most).exp()).sum::<f64>();
-                let own = if class == 0 { 0.0 } else { eta[class - 1] };
-                let probability = (own - most).exp() / total;
+                let of_class = |class: usize| {
+                    let own = if class == 0 { 0.0 } else { eta[class - 1] };
+                    (own - most).exp() / total
+                };
+                let probability = of_class(class);
                 self.data.add_event(y == class as f64, probability, group);
-                let happened = self.uniform() < probability;
-                self.replicated.add_event(happened, probability, group);
+                let drawn = self.uniform();
+                self.replicated.add_event(drawn < probability, probability, group);
+                if drawn < probability {
+                    return class as f64;
+                }
+                // The others share the rest in turn; rounding leaves it to the last of them.
+                let (mut left, mut last) = (drawn - probability, class);
+                for other in (0..=eta.len()).filter(|other| *other != class) {
+                    last = other;
+                    left -= of_class(other);
+                    if left < 0.0 {
+                        break;
+                    }
+                }
+                last as f64
             }
         }
     }
@@ -271,7 +329,7 @@ impl Pair {
 }
 
 /// The finaliser of SplitMix64: every bit of the result depends on every bit of the input.
-fn mix(mut bits: u64) -> u64 {
+pub(crate) fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)

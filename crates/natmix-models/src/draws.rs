@@ -13,6 +13,7 @@
 //! assert!((log_lik[3] - (8f64.ln() - 8.0)).abs() < 1e-12); // draw 1, row 1: 8 exp(-8)
 //! ```
 
+use crate::class_scores::average_left_out;
 use crate::observations::Observations;
 use crate::prior::LOG_TAU;
 use crate::regression::RegressionKind;
@@ -188,6 +189,33 @@ impl CoefficientDraws {
         }
     }
 
+    /// Class probabilities of every row, each predicted without itself: the number of classes, and one probability for each, row by row.
+    /// None for outcomes without classes.
+    pub fn left_out_probabilities(
+        &self,
+        inputs: Inputs<'_>,
+        outcome: &[f64],
+    ) -> Result<Option<(usize, Vec<f64>)>, Error> {
+        let classes = match self.kind {
+            RegressionKind::Logistic => 2,
+            RegressionKind::Softmax { classes } => classes,
+            _ => return Ok(None),
+        };
+        self.check_outcome(inputs, outcome)?;
+        let mut found = vec![0.0; inputs.rows() * classes];
+        self.for_rows(inputs, classes, &mut found, |row, predictors, out| {
+            let mut of_draws = vec![0.0; classes * self.len()];
+            for (eta, p) in predictors.chunks_exact(classes - 1).zip(of_draws.chunks_exact_mut(classes)) {
+                let most = eta.iter().fold(0.0_f64, |most, eta| most.max(*eta));
+                let total = (-most).exp() + eta.iter().map(|eta| (eta - most).exp()).sum::<f64>();
+                p[0] = (-most).exp() / total;
+                p[1..].iter_mut().zip(eta).for_each(|(p, eta)| *p = (eta - most).exp() / total);
+            }
+            average_left_out(&of_draws, outcome[row] as usize, out);
+        })?;
+        Ok(Some((classes, found)))
+    }
+
     fn check_outcome(&self, inputs: Inputs<'_>, outcome: &[f64]) -> Result<(), Error> {
         if outcome.len() != inputs.rows() {
             return Err(Error::InvalidInput(format!("{} outcomes for {} rows", outcome.len(), inputs.rows())));
@@ -285,6 +313,22 @@ mod tests {
         assert!((averaged[5] - direct.ln()).abs() < 1e-12);
         let slice = model.log_predictive(inputs.slice(5..7), &y[5..7]).unwrap();
         assert!((slice[0] - averaged[5]).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rows_are_predicted_without_themselves() {
+        // Probabilities 1/2 and 3/4 of the outcome 1: weights 2 and 4/3.
+        let draws = CoefficientDraws::new(RegressionKind::Logistic, 1, &[0.0, 3f64.ln()]).unwrap();
+        let inputs = Inputs::new(&[1.0], 1, None).unwrap();
+        let (classes, p) = draws.left_out_probabilities(inputs, &[1.0]).unwrap().unwrap();
+        assert_eq!(classes, 2);
+        assert!((p[1] - 2.0 / (2.0 + 4.0 / 3.0)).abs() < 1e-14 && (p[0] + p[1] - 1.0).abs() < 1e-14);
+        let classes =
+            CoefficientDraws::new(RegressionKind::Softmax { classes: 3 }, 1, &[2f64.ln(), 3f64.ln()]).unwrap();
+        let (_, p) = classes.left_out_probabilities(inputs, &[2.0]).unwrap().unwrap();
+        assert!(p.iter().zip([1.0, 2.0, 3.0]).all(|(p, sixths)| (p - sixths / 6.0).abs() < 1e-14));
+        let counts = CoefficientDraws::new(RegressionKind::Poisson, 1, &[0.0]).unwrap();
+        assert_eq!(counts.left_out_probabilities(inputs, &[2.0]).unwrap(), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checks;
+pub mod class_scores;
 pub mod conditional;
 pub mod densities;
 pub mod design;
@@ -32,6 +33,7 @@ pub mod observations;
 pub mod predict;
 pub mod prior;
 pub mod regression;
+mod residuals;
 pub mod row_file;
 mod row_space;
 pub mod scores;
@@ -44,6 +46,7 @@ pub mod study;
 pub mod table;
 mod vector_math;
 
+pub use class_scores::ClassScores;
 pub use conditional::ConditionalEffect;
 pub use design::{Design, DesignOptions, EncodedRows, Encoding, OutcomeKind};
 pub use draws::{CoefficientDraws, Inputs};

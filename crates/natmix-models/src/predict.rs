@@ -160,7 +160,7 @@ fn moments_of_counts(eta: &mut [f64]) -> [f64; 2] {
 }
 
 /// Rates from which on counts are as good as normal.
-const LARGE_RATE: f64 = 400.0;
+pub(crate) const LARGE_RATE: f64 = 400.0;
 
 /// The smallest counts that the mixture of Poissons with these rates does not exceed with the probabilities of [`LEVELS`].
 fn count_quantiles(rates: &[f64], mean: f64, sd: f64) -> [f64; 3] {
@@ -218,7 +218,7 @@ fn average_shares(predictors: &[f64], out: &mut [f64]) {
     }
 }
 
-fn sigmoid(x: f64) -> f64 {
+pub(crate) fn sigmoid(x: f64) -> f64 {
     let small = (-x.abs()).exp();
     if x >= 0.0 { 1.0 / (1.0 + small) } else { small / (1.0 + small) }
 }
@@ -266,7 +266,7 @@ pub fn quantile((level, normal): (f64, f64), eta: &[f64], sigma: &[f64], weights
 
 /// Distribution function and density of the standard normal, from one exponential; the former within 1e-7 (Abramowitz
 /// and Stegun 7.1.26), far below the error of an average over draws.
-fn normal_cdf(x: f64) -> (f64, f64) {
+pub(crate) fn normal_cdf(x: f64) -> (f64, f64) {
     let exponential = (-0.5 * x * x).exp();
     let t = 1.0 / (1.0 + 0.327_591_1 * x.abs() * std::f64::consts::FRAC_1_SQRT_2);
     let polynomial =

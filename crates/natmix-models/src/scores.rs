@@ -19,6 +19,8 @@
 use crate::draws::{CoefficientDraws, Inputs};
 use crate::observations::Dataset;
 use crate::predict::{Predictions, predict_moments};
+use crate::regression::RegressionKind;
+use crate::residuals::quantile_residuals;
 use natmix::Error;
 use serde::Serialize;
 use std::f64::consts::FRAC_2_PI;
@@ -28,7 +30,7 @@ const BINS: usize = 15;
 /// Most points in a ROC curve.
 const MOST_ROC: usize = 200;
 /// Most residuals in a plot.
-const MOST_RESIDUALS: usize = 500;
+pub(crate) const MOST_RESIDUALS: usize = 500;
 /// Most rows whose probabilities are ranked against each other; larger tables use evenly spaced rows.
 const MOST_RANKED: usize = 1 << 20;
 /// Rows that are loaded into memory at once.
@@ -67,14 +69,15 @@ pub struct Scored {
     pub calibration: Vec<CalibrationBin>,
     /// The ROC curve, see [`roc`].
     pub roc: Vec<(f64, f64)>,
-    /// Predicted means with residuals in predictive standard deviations, of at most 500 evenly spaced rows.
+    /// Predicted means with residuals, of at most 500 evenly spaced rows: in predictive standard deviations for normal outcomes,
+    /// randomised quantile residuals for others. None for classes without an order.
     pub residuals: Vec<(f64, f64)>,
 }
 
 /// Predicts rows with known outcomes and scores the predictions, in blocks: memory does not grow with the table, except for
 /// the probabilities that are ranked (those of about a million rows at most).
 pub fn score(draws: &CoefficientDraws, data: &Dataset) -> Result<Scored, Error> {
-    score_blocks(data.rows(), |block| {
+    let mut scored = score_blocks(data.rows(), |block| {
         let table = data.take(block)?;
         let inputs = Inputs::from(&table);
         Ok(ScoredBlock {
@@ -82,7 +85,11 @@ pub fn score(draws: &CoefficientDraws, data: &Dataset) -> Result<Scored, Error> 
             predictions: predict_moments(draws, inputs)?,
             outcome: table.outcome().to_vec(),
         })
-    })
+    })?;
+    if !matches!(draws.kind(), RegressionKind::Linear { .. }) {
+        scored.residuals = quantile_residuals(draws, data)?;
+    }
+    Ok(scored)
 }
 
 /// Predictions of some rows, with what came.

@@ -12,6 +12,7 @@ pub mod formation;
 mod interest;
 mod joint;
 mod marginals;
+mod outcome;
 mod pairs;
 mod scores;
 pub(crate) mod weights;
@@ -23,7 +24,7 @@ use super::{Draws, Report};
 use interest::Ranked;
 
 /// The names of all possible pictures.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 16] = [
     "elbo",
     "weights",
     "coefficients",
@@ -34,8 +35,10 @@ pub const NAMES: [&str; 14] = [
     "traces",
     "ranks",
     "energy",
+    "outcome",
     "checks",
     "calibration",
+    "classes",
     "roc",
     "residuals",
 ];
@@ -92,7 +95,7 @@ pub fn all(report: &Report, trace: &[TraceRow], draws: &Draws) -> Vec<Picture> {
     let elbo = elbo(report, trace, if weights.is_some() { 620.0 } else { 1000.0 });
     let first = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked)];
     let first = first.into_iter().flatten().chain(effects::all(report)).chain(conditional(report));
-    let all = first.chain(chains(report, draws)).chain(checks(report));
+    let all = first.chain(chains(report, draws)).chain(outcome(report)).chain(checks(report));
     all.chain(predictions(report)).collect()
 }
 
@@ -205,16 +208,50 @@ fn conditional(report: &Report) -> Option<Picture> {
     })
 }
 
+fn outcome(report: &Report) -> Option<Picture> {
+    let check = report.outcome_check.as_ref()?;
+    let draw = |width| outcome::draw(check, width);
+    Some(Picture {
+        name: "outcome",
+        heading: "Does the model reproduce the outcome?",
+        caption: "Bars: how often the outcome has which value in the data. Dots and lines: the same in data sets drawn from the fitted \
+                  model, medians and the middle 90%. A bar that ends beyond its line is a value that the model gives too often or too \
+                  rarely; one line in ten is missed by chance."
+            .into(),
+        layout: FigureLayout::Whole { wide: draw(620.0)?, narrow: draw(NARROW)? },
+    })
+}
+
 fn checks(report: &Report) -> Option<Picture> {
     let width = panel_width(report.model_checks.len());
     let panels: Vec<Scene> = report.model_checks.iter().filter_map(|check| checks::draw(check, width)).collect();
     (!panels.is_empty()).then(|| Picture {
         name: "checks",
-        heading: "Does the model fit the data?",
+        heading: "Does the model reproduce statistics of the data?",
         caption:
             "Bars: each statistic in data sets drawn from the fitted model. Line: its value in the data. A line far \
                   from the bars is a feature of the data that the model does not reproduce."
                 .into(),
+        layout: FigureLayout::Multiples(panels),
+    })
+}
+
+/// Most classes whose calibration is shown.
+const MOST_CLASSES: usize = 9;
+
+/// The calibration of each class; the two of a binary outcome are one another's mirror image, and have a picture.
+fn classes(report: &Report) -> Option<Picture> {
+    let found = report.class_predictions.as_ref().filter(|found| found.names.len() > 2)?;
+    let shown = found.names.iter().zip(&found.calibration).take(MOST_CLASSES);
+    let panels: Vec<Scene> = shown.map(|(name, bins)| scores::calibration_of(name, bins)).collect();
+    let which = if found.test { "test rows" } else { "rows of the fit, each predicted without itself" };
+    Some(Picture {
+        name: "classes",
+        heading: "Calibration of each class",
+        caption: format!(
+            "Observed against predicted frequency of each class, one dot per bin of {which}, with two standard errors. \
+             Well-calibrated probabilities lie on the diagonal."
+        ),
         layout: FigureLayout::Multiples(panels),
     })
 }
@@ -240,9 +277,19 @@ fn predictions(report: &Report) -> impl Iterator<Item = Picture> {
         half(
             "residuals",
             "Residuals",
-            "Observed minus predicted, in standard deviations. For a good fit they show no pattern, and about 95% lie inside the grey band.",
+            match scores::of_quantiles(report) {
+                false => {
+                    "Observed minus predicted, in standard deviations, and their mean along the axis. For a good fit they show no \
+                     pattern, and about 95% lie inside the grey band."
+                }
+                true => {
+                    "Where each outcome lies in its predictive distribution, as a standard normal number (randomised quantile \
+                     residuals), and their mean along the axis. For a good fit they show no pattern, and about 95% lie inside the grey band."
+                }
+            },
             scores::residuals(report),
         ),
+        classes(report),
     ];
     all.into_iter().flatten()
 }

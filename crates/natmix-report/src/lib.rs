@@ -11,8 +11,10 @@ pub mod formation;
 pub mod html;
 pub mod number;
 pub mod page;
+mod replicated;
 
 use natmix::answer::delivered::DeliveredChains;
+pub use replicated::{ClassPredictions, OutcomeCheck};
 use serde::{Deserialize, Serialize};
 
 /// `report.json`. Numbers that are not finite are written as `null` and read as NaN.
@@ -79,6 +81,12 @@ pub struct Report {
     /// Statistics of the data and of data drawn from the fitted model, for regressions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub model_checks: Vec<ModelCheck>,
+    /// The distribution of the outcome in the data and in data drawn from the fitted model, for regressions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub outcome_check: Option<OutcomeCheck>,
+    /// Predicted classes beside those that came, for regressions of classes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub class_predictions: Option<ClassPredictions>,
     /// The expected outcome as one column varies, for regressions with varying effects.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub conditional_effects: Vec<ConditionalEffect>,
@@ -355,7 +363,8 @@ pub struct Scores {
     /// ROC curve: (false positive rate, true positive rate), at most a few hundred points.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roc: Vec<(f64, f64)>,
-    /// Predicted mean and standardised residual of at most a few hundred rows.
+    /// Predicted mean and residual of at most a few hundred rows: standardised, or, for regressions of other outcomes than normal ones,
+    /// a randomised quantile residual.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub residuals: Vec<(f64, f64)>,
 }

@@ -81,6 +81,7 @@ fn html(report: &Report, pictures: &[Picture], formation: Option<&Formation>) ->
         row(&["ranks"]),
         row(&["energy"]),
         model_notes(report),
+        row(&["outcome"]),
         row(&["checks"]),
         predictions(&find, report),
         tables::settings(report),
@@ -112,8 +113,12 @@ fn with_policy(title: &str, body: &str, policy: &str) -> String {
 /// Pictures and tables for models with data, two per row.
 fn predictions<'a>(find: &dyn Fn(&str) -> Option<&'a Picture>, report: &Report) -> String {
     let pictures: String = ["calibration", "roc", "residuals"].into_iter().filter_map(find).map(card).collect();
-    let cards = pictures + &tables::scores(report) + &tables::loo(report);
-    if cards.is_empty() { cards } else { format!("<div class=\"pair\">{cards}</div>") }
+    let cards = pictures + &tables::scores(report) + &tables::confusion(report) + &tables::loo(report);
+    let cards = if cards.is_empty() { cards } else { format!("<div class=\"pair\">{cards}</div>") };
+    match find("classes").map(card) {
+        Some(classes) => format!("{cards}<div class=\"row\">{classes}</div>"),
+        None => cards,
+    }
 }
 
 /// The colours of the pictures as variables of the page, for light and dark themes, and the classes that use them.

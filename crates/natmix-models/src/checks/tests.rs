@@ -26,7 +26,7 @@ fn seeded_rows(seed: u64, n: usize, outcome: impl Fn(f64, &mut Pair) -> f64) -> 
 }
 
 fn check(draws: &CoefficientDraws, table: &Dataset, statistic: &str) -> PredictiveCheck {
-    let all = predictive_checks(draws, table, (0.0, 1.0), 1).unwrap();
+    let all = predictive_checks(draws, table, (0.0, 1.0), 1).unwrap().statistics;
     all.into_iter().find(|check| check.statistic == statistic).unwrap()
 }
 
@@ -40,9 +40,16 @@ fn a_model_that_made_the_data_reproduces_them() {
     // With seed 3 the calibration of the data is among the worst 1% by chance.
     let binary = seeded_rows(1, 600, |x, noise| f64::from(u8::from(noise.uniform() < 1.0 / (1.0 + (-0.3 - x).exp()))));
     for (draws, table) in [(&poisson, &counts), (&linear, &numbers), (&logistic, &binary)] {
-        for check in predictive_checks(draws, table, (0.0, 1.0), 1).unwrap() {
+        let found = predictive_checks(draws, table, (0.0, 1.0), 1).unwrap();
+        for check in found.statistics {
             assert!((0.01..=0.99).contains(&check.p) && check.replicated.len() == 200, "{check:?}");
         }
+        // About one bar in ten lies outside the middle 90% of its own shares; five of 24 would be too many.
+        let bars = found.outcome.unwrap();
+        let shares = bars.observed.iter().zip(&bars.replicated);
+        let outside = shares.filter(|(share, [low, _, high])| !(low..=high).contains(share)).count();
+        assert!(bars.edges.len() == bars.observed.len() + 1 && outside <= 4, "{bars:?}");
+        assert!((bars.replicated.iter().map(|share| share[1]).sum::<f64>() - 1.0).abs() < 0.1, "{bars:?}");
     }
 }
 
@@ -98,5 +105,19 @@ fn counts_have_the_mean_and_variance_of_a_poisson() {
         let error = (mean / f64::from(n)).sqrt();
         assert!((average - mean).abs() < 5.0 * error, "{mean}: {average}");
         assert!((variance / mean - 1.0).abs() < 0.08, "{mean}: {variance}");
+    }
+}
+
+#[test]
+fn replicated_classes_have_their_probabilities() {
+    // Class probabilities 1:2:3 in every row.
+    let draws =
+        CoefficientDraws::new(RegressionKind::Softmax { classes: 3 }, 1, &[2f64.ln(), 3f64.ln()].repeat(200)).unwrap();
+    let y: Vec<f64> = (0..600).map(|i| [0.0, 1.0, 1.0, 2.0, 2.0, 2.0][i % 6]).collect();
+    let table: Dataset = Observations::new(vec![1.0; 600], 1, y).unwrap().into();
+    let bars = predictive_checks(&draws, &table, (0.0, 1.0), 4).unwrap().outcome.unwrap();
+    for ((share, [low, middle, high]), truth) in bars.observed.iter().zip(&bars.replicated).zip([1.0, 2.0, 3.0]) {
+        // The median of 200 shares of 600 rows is within 0.01 of the probability, with room for five errors.
+        assert!((share - truth / 6.0).abs() < 1e-12 && (middle - share).abs() < 0.01 && low < share && share < high);
     }
 }

@@ -75,7 +75,7 @@ impl EffectsDraws {
     }
 
     /// The family's own parameters of a draw.
-    fn own(&self, draw: usize) -> &[f64] {
+    pub(super) fn own(&self, draw: usize) -> &[f64] {
         let first = draw * self.dim + self.layout.base.names.len();
         &self.parameters[first..first + self.layout.base.family.parameters()]
     }
@@ -102,7 +102,7 @@ impl EffectsDraws {
     }
 
     /// Fills `width` results for each of these rows from the predictors at all draws.
-    fn for_rows(
+    pub(super) fn for_rows(
         &self,
         rows: &EffectsRows,
         which: &[usize],

@@ -12,10 +12,12 @@
 use super::draws::EffectsDraws;
 use super::family::Family;
 use super::rows::EffectsRows;
-use crate::checks::{MOST_ROWS, PredictiveCheck};
+use crate::checks::{MOST_ROWS, OutcomeBins, PredictiveCheck, ReplicatedData};
+use crate::class_scores::average_left_out;
 use crate::loo::{LooFigures, by_rows};
 use crate::predict::Predictions;
-use crate::scores::{Scored, ScoredBlock, score_blocks, spaced};
+use crate::residuals::quantile_residual;
+use crate::scores::{MOST_RESIDUALS, Scored, ScoredBlock, score_blocks, spaced};
 use natmix::Error;
 
 /// Rows that are drawn at once.
@@ -34,9 +36,55 @@ impl EffectsDraws {
         if rows.is_censored() {
             // A censored time is no outcome that a prediction could be compared with.
             scored.scores.rmse = None;
-            scored.residuals.clear();
+        }
+        if self.layout().family() != Family::Linear {
+            scored.residuals = self.quantile_residuals(rows);
         }
         Ok(scored)
+    }
+
+    /// Predicted means with randomised quantile residuals of at most 500 evenly spaced rows. Distribution functions are shares of
+    /// drawn outcomes.
+    fn quantile_residuals(&self, rows: &EffectsRows) -> Vec<(f64, f64)> {
+        let which: Vec<usize> = spaced(rows.rows, MOST_RESIDUALS).collect();
+        let (replicated, count) = (self.replicated(rows, &which), self.len() as f64);
+        let ordinal = matches!(self.layout().family(), Family::Ordinal { .. });
+        let of_row = |(row, drawn): (&usize, &[[f64; 3]])| {
+            let observed = rows.observed(*row);
+            let below = drawn.iter().filter(|drawn| drawn[2] < observed.y).count() as f64;
+            let equal = match observed.seen {
+                true => drawn.iter().filter(|drawn| drawn[2] == observed.y).count() as f64,
+                // All that is known of a censored time is that it is later.
+                false => count - below,
+            };
+            let mean = drawn.iter().map(|drawn| drawn[if ordinal { 2 } else { 0 }]).sum::<f64>() / count;
+            (mean, quantile_residual(below / (count + 1.0), (equal + 1.0) / (count + 1.0), *row))
+        };
+        which.iter().zip(replicated.chunks_exact(self.len())).map(of_row).collect()
+    }
+
+    /// Class probabilities of some rows, each predicted without itself: the number of classes, and one probability for each, row by row. None
+    /// for outcomes without classes.
+    pub fn left_out_probabilities(&self, rows: &EffectsRows, which: &[usize]) -> Option<(usize, Vec<f64>)> {
+        let family = self.layout().family();
+        let classes = match family {
+            Family::Logistic => 2,
+            Family::Ordinal { categories } => categories,
+            _ => return None,
+        };
+        let found = self.for_rows(rows, which, classes, |row, eta, out| {
+            let mut of_draws = vec![0.0; classes * eta.len()];
+            for (draw, (eta, of_draw)) in eta.iter().zip(of_draws.chunks_exact_mut(classes)).enumerate() {
+                if family == Family::Logistic {
+                    let p = family.mean_and_variance(&[], *eta, 1.0).0;
+                    of_draw.copy_from_slice(&[1.0 - p, p]);
+                } else {
+                    Family::add_categories(self.own(draw), *eta, 1.0, of_draw);
+                }
+            }
+            average_left_out(&of_draws, (rows.observed(row).y as usize).min(classes - 1), out);
+        });
+        Some((classes, found))
     }
 
     /// Leave-one-out cross-validation; see [`crate::loo`]. At most `most_terms` log likelihoods are evaluated.
@@ -45,8 +93,8 @@ impl EffectsDraws {
         by_rows(rows.rows, base_log_ratios, most_terms, weight, |which| self.log_likelihood_of(rows, which))
     }
 
-    /// Statistics of the outcomes and of outcomes drawn from the model.
-    pub fn predictive_checks(&self, rows: &EffectsRows) -> Result<Vec<PredictiveCheck>, Error> {
+    /// Statistics of the outcomes and of outcomes drawn from the model, and their distributions.
+    pub fn predictive_checks(&self, rows: &EffectsRows) -> Result<ReplicatedData, Error> {
         let family = self.layout().family();
         let statistics: &[&'static str] = match family {
             Family::Survival if rows.is_censored() => &[],
@@ -61,6 +109,10 @@ impl EffectsDraws {
         };
         let which: Vec<usize> = spaced(rows.rows, MOST_ROWS).collect();
         let mut pairs = vec![[Sums::default(); 2]; self.len()];
+        let observed: Vec<f64> = which.iter().map(|row| rows.observed(*row).y).collect();
+        let whole = !matches!(family, Family::Linear | Family::Robust | Family::Gamma | Family::Survival);
+        let bins = OutcomeBins::of(&observed, whole).filter(|_| !statistics.is_empty());
+        let mut tallies = vec![bins.map_or(Vec::new(), |bins| bins.tally()); self.len()];
         for which in which.chunks(BLOCK).filter(|_| !statistics.is_empty()) {
             let likeliest = match (family, self.predict(rows, which, false)?) {
                 (Family::Ordinal { .. }, Predictions::Classes { classes, probability, .. }) => {
@@ -71,13 +123,19 @@ impl EffectsDraws {
             let replicated = self.replicated(rows, which);
             for ((row, class), drawn) in which.iter().zip(likeliest).zip(replicated.chunks_exact(self.len())) {
                 let y = rows.observed(*row).y;
-                for (pair, [mean, variance, drawn]) in pairs.iter_mut().zip(drawn) {
+                for ((pair, tally), [mean, variance, drawn]) in pairs.iter_mut().zip(&mut tallies).zip(drawn) {
                     pair[0].add(y, class, *mean, *variance);
                     pair[1].add(*drawn, class, *mean, *variance);
+                    if let Some(bins) = bins {
+                        bins.add(tally, *drawn);
+                    }
                 }
             }
         }
-        Ok(statistics.iter().map(|statistic| compare(statistic, &pairs)).collect())
+        Ok(ReplicatedData {
+            statistics: statistics.iter().map(|statistic| compare(statistic, &pairs)).collect(),
+            outcome: bins.map(|bins| bins.bars(&observed, &tallies)),
+        })
     }
 }
 
@@ -151,6 +209,7 @@ fn compare(statistic: &'static str, pairs: &[[Sums; 2]]) -> PredictiveCheck {
 mod tests {
     use super::super::tests::{FAMILIES, crossed};
     use super::super::{EffectsDraws, EffectsModel, EffectsRows, Family};
+    use crate::checks::ReplicatedData;
     use crate::loo::from_matrix;
 
     /// Data drawn from the model at the draws themselves pass the checks, and leave-one-out agrees with its definition.
@@ -164,8 +223,8 @@ mod tests {
             rows.outcome = Some(model.outcomes_at(&z, 4));
             (rows.event, rows.weights) = (None, None);
             let draws = EffectsDraws::new(model.layout(), &z.repeat(300), 9).unwrap();
-            let checks = draws.predictive_checks(&rows).unwrap();
-            assert!(!checks.is_empty());
+            let ReplicatedData { statistics: checks, outcome } = draws.predictive_checks(&rows).unwrap();
+            assert!(!checks.is_empty() && outcome.is_some_and(|bars| bars.observed.iter().sum::<f64>() > 0.999));
             for check in &checks {
                 assert!(check.p > 1e-3 && check.p < 1.0 - 1e-3, "{family:?}: {}", check.statistic);
             }
@@ -180,8 +239,12 @@ mod tests {
                 _ => rows.outcome.iter().flatten().map(|y| 7.0 * y + 20.0).collect(),
             };
             let other = EffectsRows { outcome: Some(wrong), ..rows.clone() };
-            let checks = draws.predictive_checks(&other).unwrap();
+            let checks = draws.predictive_checks(&other).unwrap().statistics;
             assert!(checks.iter().any(|check| check.p < 0.01 || check.p > 0.99), "{family:?}");
+            // Residuals of the model's own outcomes are normal: the mean of 60 is within 0.65 (five errors).
+            let residuals = draws.score(&rows).unwrap().residuals;
+            let mean = residuals.iter().map(|residual| residual.1).sum::<f64>() / 60.0;
+            assert!(residuals.len() == 60 && mean.abs() < 0.65, "{family:?}: {mean}");
             let score = draws.score(&rows).unwrap().scores;
             let values = draws.log_likelihood(&rows).unwrap();
             assert!((score.nll + values[..60].iter().sum::<f64>() / 60.0).abs() < 1e-9, "{family:?}: {score:?}");

@@ -1,7 +1,6 @@
 use super::*;
 use crate::observations::Observations;
 use crate::predict::predict;
-use crate::regression::RegressionKind;
 
 fn scored(draws: &CoefficientDraws, x: &[f64], outcome: &[f64]) -> Scored {
     score(draws, &Observations::new(x.to_vec(), 1, outcome.to_vec()).unwrap().into()).unwrap()
@@ -23,7 +22,8 @@ fn binary_scores_by_hand() {
     close(scores.ece.unwrap(), (0.5 + 0.25 + 0.9) / 3.0);
     close(scores.auroc.unwrap(), 0.5);
     assert_eq!((scores.rows, scores.rmse), (3, None));
-    assert!(residuals.is_empty());
+    // Outcome 0 lies below the middle of its distribution where it is as likely as outcome 1.
+    assert!(residuals.len() == 3 && residuals[0].0 == 0.5 && residuals[0].1 < 0.0, "{residuals:?}");
     assert_eq!(calibration.iter().map(|bin| bin.count).collect::<Vec<_>>(), [1, 1, 1]);
 }
 

@@ -21,22 +21,37 @@ pub fn calibration(report: &Report) -> Option<Scene> {
         square("Observed against predicted frequency", "predicted probability", "observed frequency");
     let entries: Vec<_> = sets.iter().map(|set| (set.0.to_owned(), set.2)).collect();
     for (_, scores, ink) in &sets {
-        let bins: Vec<_> = scores.calibration.iter().filter(|bin| bin.0.is_finite() && bin.1.is_finite()).collect();
-        let most = bins.iter().map(|bin| bin.2).max().unwrap_or(1).max(1) as f64;
-        let line: Vec<_> = bins.iter().map(|bin| panel.at((bin.0, bin.1))).collect();
-        scene.line(line, *ink, 1.3);
-        for &&(predicted, observed, rows) in &bins {
-            // One added success and one added failure keep the error of an all-or-nothing bin above zero.
-            let n = rows as f64;
-            let share = (observed.clamp(0.0, 1.0) * n + 1.0) / (n + 2.0);
-            let error = 2.0 * (share * (1.0 - share) / (n + 2.0)).sqrt();
-            let bar = vec![panel.at((predicted, observed - error)), panel.at((predicted, observed + error))];
-            scene.line(bar, *ink, 1.0);
-            scene.dots(vec![panel.at((predicted, observed))], 2.5 + 3.0 * (n / most).sqrt(), *ink, 0.9);
-        }
+        bins(&mut scene, &panel, &scores.calibration, *ink);
     }
     legend(&mut scene, &panel, &entries);
     (!sets.is_empty()).then_some(scene)
+}
+
+/// The same for one class, by name.
+pub fn calibration_of(name: &str, calibration: &[(f64, f64, usize)]) -> Scene {
+    let title = format!("Calibration of {}", text::fit(name, 13.0, true, 300.0));
+    let (mut scene, panel) = square(&title, "predicted probability", "observed frequency");
+    bins(&mut scene, &panel, calibration, Ink::series(0));
+    let label = text::fit(name, 13.0, true, panel.right - panel.left - 20.0);
+    scene.text(TextLabel::new((panel.left + 10.0, panel.top + 16.0), label, 13.0, Ink::TEXT).bold());
+    scene
+}
+
+/// One dot with its error per bin.
+fn bins(scene: &mut Scene, panel: &Panel, calibration: &[(f64, f64, usize)], ink: Ink) {
+    let bins: Vec<_> = calibration.iter().filter(|bin| bin.0.is_finite() && bin.1.is_finite()).collect();
+    let most = bins.iter().map(|bin| bin.2).max().unwrap_or(1).max(1) as f64;
+    let line: Vec<_> = bins.iter().map(|bin| panel.at((bin.0, bin.1))).collect();
+    scene.line(line, ink, 1.3);
+    for &&(predicted, observed, rows) in &bins {
+        // One added success and one added failure keep the error of an all-or-nothing bin above zero.
+        let n = rows as f64;
+        let share = (observed.clamp(0.0, 1.0) * n + 1.0) / (n + 2.0);
+        let error = 2.0 * (share * (1.0 - share) / (n + 2.0)).sqrt();
+        let bar = vec![panel.at((predicted, observed - error)), panel.at((predicted, observed + error))];
+        scene.line(bar, ink, 1.0);
+        scene.dots(vec![panel.at((predicted, observed))], 2.5 + 3.0 * (n / most).sqrt(), ink, 0.9);
+    }
 }
 
 /// True against false positive rate.
@@ -55,7 +70,31 @@ pub fn roc(report: &Report) -> Option<Scene> {
     (!sets.is_empty()).then_some(scene)
 }
 
-/// Standardised residuals against predicted means.
+/// Whether residuals are randomised quantile residuals: standardised ones are those of normal outcomes, and of networks.
+pub fn of_quantiles(report: &Report) -> bool {
+    !matches!(report.model.kind.as_str(), "linear" | "mlp")
+}
+
+/// Fewest residuals whose means along the axis are shown, and the number of parts.
+const FEWEST_FOR_MEANS: usize = 50;
+const PARTS: usize = 10;
+
+/// Means of the residuals in parts of the axis with equally many.
+fn means(residuals: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut sorted: Vec<(f64, f64)> =
+        residuals.iter().copied().filter(|p| p.0.is_finite() && p.1.is_finite()).collect();
+    if sorted.len() < FEWEST_FOR_MEANS {
+        return Vec::new();
+    }
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let of_part = |part: &[(f64, f64)]| {
+        let n = part.len() as f64;
+        (part.iter().map(|p| p.0).sum::<f64>() / n, part.iter().map(|p| p.1).sum::<f64>() / n)
+    };
+    sorted.chunks(sorted.len().div_ceil(PARTS)).map(of_part).collect()
+}
+
+/// Residuals against predicted means.
 pub fn residuals(report: &Report) -> Option<Scene> {
     let sets: Vec<_> = sets(report).filter(|set| !set.1.residuals.is_empty()).collect();
     let all = || sets.iter().flat_map(|set| &set.1.residuals).filter(|p| p.0.is_finite() && p.1.is_finite());
@@ -73,10 +112,20 @@ pub fn residuals(report: &Report) -> Option<Scene> {
     panel.y_axis(&mut scene, &y_ticks);
     panel.x_axis(&mut scene, &axis::side_by_side(|n| axis::ticks(&x, n), panel.right - panel.left), false);
     scene.line(vec![(panel.left, panel.py(0.0)), (panel.right, panel.py(0.0))], Ink::AXIS, 1.0);
-    name_axes(&mut scene, &panel, "predicted mean", "standardised residual");
+    let (x_name, y_name) = match (report.model.kind.as_str(), of_quantiles(report)) {
+        (_, false) => ("predicted mean", "standardised residual"),
+        ("logistic", _) => ("predicted probability", "quantile residual"),
+        ("ordinal", _) => ("predicted mean category", "quantile residual"),
+        _ => ("predicted mean", "quantile residual"),
+    };
+    name_axes(&mut scene, &panel, x_name, y_name);
     for (_, scores, ink) in &sets {
         let inside = scores.residuals.iter().filter(|p| p.1.abs() <= tallest);
-        scene.dots(inside.map(|p| panel.at(*p)).collect(), 2.0, *ink, 0.55);
+        scene.dots(inside.map(|p| panel.at(*p)).collect(), 2.0, *ink, 0.45);
+    }
+    for (_, scores, ink) in &sets {
+        let line = means(&scores.residuals).into_iter().map(|(x, y)| panel.at((x, y.clamp(-tallest, tallest))));
+        scene.line(line.collect(), *ink, 2.2);
     }
     let entries: Vec<_> = sets.iter().map(|set| (set.0.to_owned(), set.2)).collect();
     legend(&mut scene, &panel, &entries);

@@ -152,6 +152,37 @@ pub fn scores(report: &Report) -> String {
     )
 }
 
+/// Most classes of a table of predicted classes.
+const MOST_CLASSES: usize = 12;
+
+/// Rows by class and likeliest class.
+pub fn confusion(report: &Report) -> String {
+    let Some(found) = report.class_predictions.as_ref() else { return String::new() };
+    let (names, counts) = (&found.names, &found.confusion);
+    let square = counts.len() == names.len() && counts.iter().all(|row| row.len() == names.len());
+    if !square || !(2..=MOST_CLASSES).contains(&names.len()) {
+        return String::new();
+    }
+    let head: String = names.iter().map(|class| format!("<th scope=\"col\">{}</th>", name(class))).collect();
+    let line = |(class, (label, row)): (usize, (&String, &Vec<usize>))| {
+        let cell = |(other, count): (usize, &usize)| {
+            let count = number::count(*count as u64);
+            if other == class { format!("<td><b>{count}</b></td>") } else { format!("<td>{count}</td>") }
+        };
+        let cells: String = row.iter().enumerate().map(cell).collect();
+        let all = row.iter().sum::<usize>();
+        let right = if all == 0 { number::UNKNOWN.into() } else { number::percent(row[class] as f64 / all as f64) };
+        format!("<tr><th scope=\"row\">{}</th>{cells}<td>{right}</td></tr>", name(label))
+    };
+    let rows: String = names.iter().zip(counts).enumerate().map(line).collect();
+    let of = if found.test { "Test rows" } else { "Rows of the fit, each predicted without itself," };
+    format!(
+        "<section id=\"confusion\" class=\"card\"><h2>Predicted classes</h2><div class=\"box\"><table>\
+         <thead><tr><th scope=\"col\">came \\ predicted</th>{head}<th scope=\"col\">right</th></tr></thead><tbody>{rows}</tbody></table></div>\
+         <p class=\"aside\">{of} by the class that came (rows) and the likeliest class (columns).</p></section>\n"
+    )
+}
+
 /// Leave-one-out cross-validation.
 pub fn loo(report: &Report) -> String {
     let Some(loo) = &report.loo else { return String::new() };

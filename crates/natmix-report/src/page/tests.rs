@@ -136,6 +136,37 @@ fn a_regression_has_data_sections_and_one_component_needs_no_weights() {
 }
 
 #[test]
+fn classes_and_the_distribution_of_the_outcome_have_their_sections() {
+    let mut sample = logistic();
+    let names: Vec<String> = ["bus", "<car>", "train"].map(String::from).to_vec();
+    sample.report.class_predictions = Some(crate::ClassPredictions {
+        test: false,
+        names: names.clone(),
+        confusion: vec![vec![8, 1, 1], vec![2, 1234, 0], vec![0, 0, 0]],
+        calibration: vec![vec![(0.1, 0.2, 30), (0.7, 0.6, 20)], vec![(0.5, f64::NAN, 0)], vec![]],
+    });
+    sample.report.outcome_check = Some(crate::OutcomeCheck {
+        outcome: "way".into(),
+        edges: vec![-0.5, 0.5, 1.5, 2.5],
+        names: Some(names),
+        observed: vec![0.2, 0.5, 0.3],
+        replicated: vec![[0.1, 0.2, 0.3]; 3],
+    });
+    let html = page(&sample);
+    let ids = sections(&html);
+    for wanted in ["outcome", "confusion", "classes"] {
+        assert!(ids.contains(&wanted), "{wanted}: {ids:?}");
+    }
+    assert!(html.contains("<b>1,234</b>") && html.contains("80%") && html.contains("each predicted without itself"));
+    // A table that is not square, as in a damaged file, is left out; two classes are each other's mirror image.
+    let found = sample.report.class_predictions.as_mut().unwrap();
+    found.confusion[1].pop();
+    found.names.truncate(2);
+    let html = page(&sample);
+    assert!(!sections(&html).contains(&"confusion") && !sections(&html).contains(&"classes"));
+}
+
+#[test]
 fn a_bad_fit_says_so_first_and_hostile_names_stay_text() {
     let html = page(&bad());
     assert!(html.contains("class=\"verdict bad\"") && html.contains("Do not trust this fit"));

@@ -88,6 +88,8 @@ pub fn empty() -> Sample {
         ood: None,
         loo: None,
         model_checks: vec![],
+        outcome_check: None,
+        class_predictions: None,
         conditional_effects: vec![],
         model_notes: vec![],
     };
