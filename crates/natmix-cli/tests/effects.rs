@@ -90,7 +90,13 @@ fn every_family_is_fitted_and_predicts() {
         assert!(report["loo"]["elpd"].is_f64() && report["train"]["nll"].is_f64(), "{model}");
         assert_eq!(report["test"]["nll"], report["train"]["nll"], "{model}");
         let page = String::from_utf8(folder.read(&format!("fit{i}/report.html"))).unwrap();
-        assert!(page.contains("<svg"), "{model}");
+        let has = |section: &str| page.contains(&format!("id=\"{section}\""));
+        assert!(has("residuals") && has("coefficients") && has("pairs"), "{model}");
+        // Some times are censored.
+        assert_eq!(has("outcome"), *model != "survival", "{model}");
+        assert_eq!(has("confusion"), ["logistic", "ordinal"].contains(model), "{model}");
+        assert_eq!(has("classes"), *model == "ordinal", "{model}");
+        assert!(text.contains("\ntest  ") && !has("weights"), "{model}: {text}");
     }
     folder.expect(&[0], "fit --config fit8/config.toml --quiet --out again");
     folder.assert_same("again", "fit8");
