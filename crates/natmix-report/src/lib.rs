@@ -212,6 +212,15 @@ pub struct Parameter {
     pub ess: Option<f64>,
 }
 
+impl Parameter {
+    /// What its numbers are rounded by: the standard deviation, or that of a normal distribution with the same middle 90% where long
+    /// tails make it larger.
+    pub fn spread(&self) -> f64 {
+        let middle = (self.q95 - self.q05) / 3.29;
+        if middle > 0.0 { self.sd.min(middle) } else { self.sd }
+    }
+}
+
 /// What was fitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelSummary {

@@ -125,7 +125,7 @@ fn text(report: &Report) -> String {
             (Some(r_hat), Some(ess)) => format!(" {r_hat:>8.4} {ess:>9.0}"),
             _ => String::new(),
         };
-        let [mean, sd, low, high] = [p.mean, p.sd, p.q05, p.q95].map(|x| rounded(x, p.sd));
+        let [mean, sd, low, high] = [p.mean, p.sd, p.q05, p.q95].map(|x| rounded(x, p.spread()));
         line(format!("{:<width$} {mean:>11} {sd:>11} {low:>11} {high:>11}{more}", p.name));
     }
     if report.parameters.len() > 40 {

@@ -33,7 +33,7 @@ pub fn parameters(parameters: &[Parameter]) -> String {
 
 fn parameter_row(parameter: &Parameter, range: Option<(f64, f64)>, by_chains: bool) -> String {
     let numbers: String = [parameter.mean, parameter.sd, parameter.q05, parameter.q50, parameter.q95]
-        .map(|x| format!("<td>{}</td>", number::rounded(x, parameter.sd)))
+        .map(|x| format!("<td>{}</td>", number::rounded(x, parameter.spread())))
         .concat();
     let cell = |x: Option<f64>, text: &dyn Fn(f64) -> String| {
         let text = x.filter(|x| x.is_finite()).map_or(number::UNKNOWN.to_owned(), text);
