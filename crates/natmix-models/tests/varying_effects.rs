@@ -8,13 +8,14 @@ mod normal_slopes;
 mod right;
 
 use natmix::config::{About, Finish, Overrides};
-use natmix::target::Target;
-use natmix::{Config, fit};
+use natmix::target::{EvalOut, Points, Rows, Target};
+use natmix::{Config, Scratch, fit};
 use natmix_models::effects::{EffectsData, EffectsModel, Family};
 use normal_hierarchy::{exact, simulate};
 use right::{Marginal, delivered, worst_error};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// Fits with the defaults, for each seed, and compares what is delivered with the truth.
 fn compare(what: &str, model: &EffectsModel, truth: &[Marginal], evidence: Option<f64>, seeds: RangeInclusive<u64>) {
@@ -130,6 +131,36 @@ fn radon() {
 #[test]
 fn intercepts_and_slopes_of_85_counties() {
     slopes("counties", &normal_slopes::simulate(85, 20, 7), 1..=5);
+}
+
+/// Nanoseconds per row and point of values and gradients: the best of many runs, since other programs may take their time.
+fn time_per_row(data: &EffectsData) -> f64 {
+    // Short enough not to be interrupted each time.
+    let points = 800_000 / data.rows();
+    let model = EffectsModel::new(Family::Linear, data.clone(), &[]).unwrap();
+    let d = model.dim();
+    let z: Vec<f64> = (0..points * d).map(|i| 0.3 * (i as f64).sin()).collect();
+    let (mut log_p, mut grad, mut scratch) = (vec![0.0; points], vec![0.0; points * d], Scratch::default());
+    let runs = (0..30).map(|_| {
+        let begun = Instant::now();
+        let out = EvalOut { log_p: &mut log_p, grad: Some(&mut grad), curv: None };
+        model.eval(Rows::All, Points::new(&z, d), out, &mut scratch).unwrap();
+        begun.elapsed().as_secs_f64()
+    });
+    runs.fold(f64::INFINITY, f64::min) * 1e9 / (points * data.rows()) as f64
+}
+
+/// However many groups there are: 2,000 with five rows each have more coordinates than 10 with a thousand, which costs a little.
+#[test]
+fn time_grows_with_rows_times_evaluations() {
+    let times = [10, 200, 2000].map(|groups| time_per_row(&simulate(&vec![10_000 / groups; groups], 0.7, 1.0, 7)));
+    let many = time_per_row(&simulate(&[50; 2000], 0.7, 1.0, 7));
+    println!(
+        "10,000 rows in 10, 200 and 2,000 groups: {times:.1?} ns per row and point; 100,000 rows in 2,000: {many:.1} ns"
+    );
+    for time in [times[1], times[2], many] {
+        assert!(time < 4.0 * times[0], "{time} ns");
+    }
 }
 
 #[test]
