@@ -47,9 +47,10 @@ class Table:
         missing: str = "error",
         reference: Mapping[str, str] | None = None,
     ) -> Table:
-        """A table from a data frame, a dictionary of columns, an array ``(n, k)`` or a column ``(n,)``. ``categorical`` has the levels of columns that
-        are known to hold levels; in a data frame, columns that are not numbers hold levels too. With ``missing="drop"`` columns
-        are kept as they are until :meth:`complete`.
+        """A table from a data frame, a dictionary of columns, an array ``(n, k)`` or a column ``(n,)``.
+
+        ``categorical`` has the levels of columns that are known to hold levels; in a data frame, columns that are not numbers hold
+        levels too. With ``missing="drop"`` columns are kept as they are until :meth:`complete`.
         """
         table = cls(missing, reference)
         known = dict(categorical or {})
