@@ -49,7 +49,7 @@ class Table:
     ) -> Table:
         """A table from a data frame, a dictionary of columns, an array ``(n, k)`` or a column ``(n,)``.
 
-        ``categorical`` has the levels of columns that are known to hold levels; in a data frame, columns that are not numbers hold
+        ``categorical`` has the levels of columns that are known to hold levels; in a data frame columns that are not numbers hold
         levels too. With ``missing="drop"`` columns are kept as they are until :meth:`complete`.
         """
         table = cls(missing, reference)
