@@ -181,7 +181,7 @@ fn modes_that_are_done_go_through_a_file() {
     let (_, _, state) = run_for((&target, 7, 400_000), None, 20);
     let mut state = state.unwrap();
     let spent = Spent { evals: spent, dropped: 2 };
-    state.earlier = Earlier { modes: vec![Arc::new(found.clone()); 2], iterations: 90, spent };
+    state.earlier = Earlier { modes: [(); 2].map(|()| Arc::new(found.clone())).into(), iterations: 90, spent };
     let read = through_a_file(&state).earlier;
     assert_eq!((read.iterations, read.spent, read.modes.len()), (90, spent, 2));
     // What is known about the parameters is found again from the draws.
@@ -204,7 +204,7 @@ fn modes_that_are_done_go_through_a_file() {
     let another = |earlier: &mut serde_json::Value| earlier["modes"][0]["kept"] = 64.into();
     assert!(tensors.check(&layout(&another).unwrap()).is_err());
     // Too large to be saved, all modes together.
-    let large = ChainDraws { draws: vec![0.0; 10_000_000], ..found };
-    state.earlier.modes = vec![Arc::new(large); 2];
+    let large = Arc::new(ChainDraws { draws: vec![0.0; 10_000_000], ..found });
+    state.earlier.modes = vec![Arc::clone(&large), large];
     assert!(state.save().is_none());
 }
