@@ -11,9 +11,12 @@
 //! ```
 
 use super::Mixture;
+use super::block::MixtureBlock;
 use super::covariance::{AnyCovariance, CovarianceKind};
 use super::gaussian::Gaussian;
-use crate::target::CurvatureShape;
+use crate::lanes;
+use crate::target::{CurvatureShape, Points};
+use crate::workspace::Scratch;
 
 /// Components lighter than this do not start a climb.
 const LEAST_WEIGHT: f64 = 1e-3;
@@ -44,9 +47,10 @@ impl Mixture {
         let weights = self.weights();
         let mut order: Vec<usize> = (0..self.len()).filter(|&k| weights[k] >= LEAST_WEIGHT).collect();
         order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
-        for k in order {
-            let at = self.climb(self.components()[k].mean());
-            let log_density = self.log_density(&at)[0];
+        let tops = self.climb(order.iter().flat_map(|&k| self.components()[k].mean()).copied().collect());
+        let heights = self.log_density(&tops);
+        for ((k, top), log_density) in order.into_iter().zip(tops.chunks_exact(self.dim())).zip(heights) {
+            let at = top.to_vec();
             let known = modes.iter_mut().find(|mode| !self.dips(&mode.at, &at, mode.log_density.min(log_density)));
             match known {
                 Some(mode) => {
@@ -63,33 +67,58 @@ impl Mixture {
         modes
     }
 
-    fn climb(&self, start: &[f64]) -> Vec<f64> {
-        let (d, shape) = (self.dim(), self.curvature_shape());
-        let mut z = start.to_vec();
-        for _ in 0..STEPS {
+    /// The ends of climbs from points that are given one after the other. Some climb together: a step evaluates all
+    /// components, which costs hardly more for as many points as are treated at once.
+    fn climb(&self, mut points: Vec<f64>) -> Vec<f64> {
+        let (d, mut scratch) = (self.dim(), Scratch::default());
+        let pull_of = |component: &Gaussian| {
             let mut pull = vec![0.0; d];
-            let shares = self.log_responsibilities(&z).into_iter().map(f64::exp).zip(self.components());
-            let near: Vec<(f64, &Gaussian)> = shares.filter(|(r, _)| *r >= 1e-12).collect();
-            for (r, component) in &near {
-                let mut own = vec![0.0; d];
-                component.precision().times(component.mean(), &mut own);
-                pull.iter_mut().zip(&own).for_each(|(p, x)| *p += r * x);
+            component.precision().times(component.mean(), &mut pull);
+            pull
+        };
+        let pulls: Vec<Vec<f64>> = self.components().iter().map(pull_of).collect();
+        let mut climbing: Vec<usize> = (0..points.len() / d).collect();
+        for _ in 0..STEPS {
+            let mut go_on = Vec::with_capacity(climbing.len());
+            for group in climbing.chunks(lanes::LANES) {
+                let z: Vec<f64> = group.iter().flat_map(|i| &points[i * d..][..d]).copied().collect();
+                let block = MixtureBlock::new(self, Points::new(&z, d), false, &mut scratch);
+                for (c, &i) in group.iter().enumerate() {
+                    let share = |k: usize| {
+                        lanes::exp(self.log_weights()[k] + block.log_n[k * block.stride + c] - block.log_q[c])
+                    };
+                    let shares = (0..self.len()).map(|k| (share(k), k));
+                    let near: Vec<(f64, usize)> = shares.filter(|(r, _)| *r >= 1e-12).collect();
+                    if self.step(&near, &pulls, &mut points[i * d..][..d]) {
+                        go_on.push(i);
+                    }
+                }
+                block.release(&mut scratch);
             }
-            let next = if self.covariance_kind() == CovarianceKind::LowRank {
-                solve_by_products(&near, &z, &pull)
-            } else {
-                let mut matrix = vec![0.0; shape.len(d)];
-                near.iter().for_each(|(r, component)| component.precision().add_to(&mut matrix, *r, shape));
-                solve(shape, matrix, &pull)
-            };
-            let Some(next) = next else { break };
-            let moved = next.iter().zip(&z).map(|(a, b)| (a - b).abs() / (1.0 + b.abs())).fold(0.0, f64::max);
-            z = next;
-            if moved < 1e-9 {
-                break;
-            }
+            climbing = go_on;
         }
-        z
+        points
+    }
+
+    /// A step of a climb, given the components that are responsible there; returns whether another may lead further.
+    fn step(&self, near: &[(f64, usize)], pulls: &[Vec<f64>], z: &mut [f64]) -> bool {
+        let (d, shape) = (self.dim(), self.curvature_shape());
+        let mut pull = vec![0.0; d];
+        for (r, k) in near {
+            pull.iter_mut().zip(&pulls[*k]).for_each(|(p, x)| *p += r * x);
+        }
+        let near = near.iter().map(|(r, k)| (*r, &self.components()[*k]));
+        let next = if self.covariance_kind() == CovarianceKind::LowRank {
+            solve_by_products(&near.collect::<Vec<_>>(), z, &pull)
+        } else {
+            let mut matrix = vec![0.0; shape.len(d)];
+            near.for_each(|(r, component)| component.precision().add_to(&mut matrix, r, shape));
+            solve(shape, matrix, &pull)
+        };
+        let Some(next) = next else { return false };
+        let moved = next.iter().zip(&*z).map(|(a, b)| (a - b).abs() / (1.0 + b.abs())).fold(0.0, f64::max);
+        z.copy_from_slice(&next);
+        moved >= 1e-9
     }
 
     /// Whether the density falls below `floor` on the way from `a` to `b`.
@@ -153,6 +182,26 @@ fn solve_by_products(near: &[(f64, &Gaussian)], start: &[f64], pull: &[f64]) -> 
 mod tests {
     use super::*;
     use crate::family::{Full, LowRank};
+
+    #[test]
+    fn climbs_do_not_depend_on_one_another() {
+        let component = |k: u32| {
+            let x = f64::from(k);
+            let precision = Full::from_precision(2, &[2.0 + x.sin(), 0.3, 0.3, 1.5 + x.cos()]).unwrap();
+            Gaussian::new(vec![3.0 * (2.0 * x).sin(), 2.0 * (5.0 * x).cos()], precision)
+        };
+        let mixture = Mixture::new(&[1.0; 21], (0..21).map(component).collect()).unwrap();
+        let starts: Vec<f64> = mixture.components().iter().flat_map(|one| one.mean().to_vec()).collect();
+        let alone: Vec<f64> = starts.chunks_exact(2).flat_map(|start| mixture.climb(start.to_vec())).collect();
+        assert_eq!(mixture.climb(starts.clone()), alone);
+        // They end where the density is flat, and not below where they began.
+        let block = MixtureBlock::new(&mixture, Points::new(&alone, 2), true, &mut Scratch::default());
+        assert!(block.grad.iter().all(|slope| slope.abs() < 1e-6), "{:?}", block.grad);
+        let heights = mixture.log_density(&alone);
+        assert!(heights.iter().zip(mixture.log_density(&starts)).all(|(end, start)| *end >= start));
+        let total: f64 = mixture.modes().iter().map(|mode| mode.weight).sum();
+        assert!((total - 1.0).abs() < 1e-12 && mixture.modes().len() > 1);
+    }
 
     #[test]
     fn products_alone_find_the_modes_of_low_rank_components() {
