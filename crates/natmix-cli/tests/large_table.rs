@@ -1,5 +1,4 @@
-//! A million rows of 20 features, or in 1,000 groups: time and memory of a whole fit. Takes minutes, so it runs with
-//! `scripts/test --slow`, or alone:
+//! A million rows of 20 features: time and memory of a whole fit. Takes minutes, so it runs with `scripts/test --slow`, or alone:
 //!
 //! `cargo test --release -p natmix-cli --test large_table -- --ignored --nocapture`
 #![cfg(target_os = "linux")]
@@ -79,55 +78,4 @@ fn a_million_rows() {
             assert!((mean - 0.1 * (j as f64 - 9.5)).abs() < 5.0 * sd, "feature {j}: {mean} +- {sd}");
         }
     }
-}
-
-const GROUPS: usize = 1000;
-
-/// Rows of groups with intercepts of their own, whose standard deviation is 0.8.
-fn write_groups(file: File) -> std::io::Result<Vec<f64>> {
-    let mut out = BufWriter::new(file);
-    let mut noise = TableNoise(15);
-    let effects: Vec<f64> = (0..GROUPS).map(|_| 0.8 * noise.normal()).collect();
-    writeln!(out, "a,b,shop,y")?;
-    for _ in 0..ROWS {
-        let (a, b, shop) = (noise.normal(), noise.normal(), (noise.uniform() * GROUPS as f64) as usize);
-        let eta = -0.5 + 0.6 * a - 0.3 * b + effects[shop];
-        writeln!(out, "{a:.4},{b:.4},s{shop},{}", u8::from(noise.uniform() < 1.0 / (1.0 + (-eta).exp())))?;
-    }
-    out.flush()?;
-    Ok(effects)
-}
-
-#[test]
-#[ignore = "takes minutes: scripts/test --slow runs it"]
-fn a_million_rows_in_a_thousand_groups() {
-    let folder = CommandFolder::new("million-groups");
-    let effects = write_groups(File::create(folder.path("table.csv")).unwrap()).unwrap();
-    let begun = Instant::now();
-    let fit = "fit logistic --data table.csv --formula y~a+b+(1|shop) --quiet --out fit";
-    let mut child = folder.command(fit).spawn().unwrap();
-    let (memory, seconds) = watch(&child);
-    let passed = begun.elapsed().as_secs_f64();
-    println!("{fit}: {passed:.1} s, {seconds:.1} s of one core, {memory} KB at the most");
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(memory > 0 && memory < 2_000_000, "{memory} KB");
-    assert!(seconds < 700.0, "{seconds} s of one core");
-    let report = folder.report("fit");
-    let parameters = report["parameters"].as_array().unwrap();
-    // With a thousand rows in each group all estimates are near the truth.
-    let mut squares = 0.0;
-    for parameter in parameters {
-        let name = parameter["name"].as_str().unwrap();
-        let truth = match name {
-            "(intercept)" => continue,
-            "a" => 0.6,
-            "b" => -0.3,
-            "sd(shop, (intercept))" => 0.8,
-            name => effects[name.trim_start_matches("shop[s").split(',').next().unwrap().parse::<usize>().unwrap()],
-        };
-        let gap = (number(parameter, "/mean") - truth) / number(parameter, "/sd");
-        assert!(gap.abs() < 5.0, "{name} is off by {gap} standard deviations");
-        squares += gap * gap;
-    }
-    assert!((squares / (GROUPS + 3) as f64 - 1.0).abs() < 0.25, "{squares}");
 }
