@@ -127,7 +127,7 @@ mod tests {
 
     /// Rows of which the last two are nearly and exactly combinations of others.
     fn dependent(p: usize) -> Observations {
-        let mut x: Vec<f64> = (0..40 * p).map(|i| (i as f64 * 12.9898).sin() * 3.0).collect();
+        let mut x: Vec<f64> = (0..40 * p).map(|i| 3.0 * ((i as f64 * 12.9898).sin() * 43_758.545_3).fract()).collect();
         let nearly: Vec<f64> = (0..p).map(|j| x[j] - 2.0 * x[5 * p + j] + 1e-9 * (j as f64).cos()).collect();
         let exactly: Vec<f64> = (0..p).map(|j| x[7 * p + j] * 4.0).collect();
         x.extend(nearly.into_iter().chain(exactly));
