@@ -79,16 +79,18 @@ fn one_process_speaks_for_all() {
         assert_eq!((output.status.code(), text.matches("natmix: ").count()), (Some(2), 1), "{text}");
         assert!(text.contains(words), "{text}");
     };
-    let fit = "fit logistic --outcome yes --out fit --data";
-    once(shared(&folder, 3, &format!("{fit} nothing.csv")), "nothing.csv");
-    once(shared(&folder, 3, &format!("{fit} part-1.csv --outcome ja")), "--outcome");
+    let fit = "fit logistic --out fit --data";
+    let yes = "--outcome yes";
+    once(shared(&folder, 3, &format!("{fit} nothing.csv {yes}")), "nothing.csv");
+    once(shared(&folder, 3, &format!("{fit} part-1.csv --outcome ja")), "`ja`");
     once(shared(&folder, 2, &format!("{fit} part-1.csv --formula yes~a")), "several processes can share");
     once(shared(&folder, 2, "methods"), "natmix fit");
     // Two machines with other files.
-    let differ =
-        |other: &str| mpirun(&folder, &format!("-n 1 {NATMIX} {fit} part-1.csv : -n 1 {NATMIX} {fit} {other}"));
+    let differ = |other: &str| {
+        mpirun(&folder, &format!("-n 1 {NATMIX} {fit} part-1.csv {yes} : -n 1 {NATMIX} {fit} {other} {yes}"))
+    };
     once(differ("part-2.csv.gz").output().unwrap(), "process 1 has other data or settings than process 0");
-    once(differ("nothing.csv").output().unwrap(), "process 1: cannot");
+    once(differ("nothing.csv").output().unwrap(), "process 1: nothing.csv");
     assert!(!folder.path("fit/report.json").exists());
 }
 

@@ -31,7 +31,7 @@ pub fn run(args: &FitArgs, ranks: Option<&Arc<Ranks>>) -> Result<ExitCode> {
         && !ranks.have_agreed()
     {
         // The others wait to hear it.
-        ranks.agree(Err(message(error)))?;
+        let _ = ranks.agree(Err(message(error)));
     }
     let (settings, problem) = loaded?;
     if !ranks.leads() {
