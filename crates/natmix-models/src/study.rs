@@ -179,7 +179,7 @@ impl Study {
         let about = format!("{settings}, {} rows, {classes} classes, {encoding:?}", file.rows());
         ranks.agree(Ok(&about))?;
         let rows = SharedRows::new(ranks.clone(), own, file.rows(), encoding.names(), row_file::has(&encoding))?;
-        let found = (warnings, file.facts().clone());
+        let found = (warnings, file.facts().clone(), file.typical(&encoding));
         Self::of_data(rows.into(), kind_of(outcome, classes, noise_sd), encoding, found, prior_sd)
     }
 
