@@ -199,6 +199,15 @@ impl Dataset {
         }
     }
 
+    /// All rows as a table, if they are in the memory of this process and no other one has to be asked.
+    pub(crate) fn whole_table(&self) -> Option<&Observations> {
+        match self {
+            Dataset::Memory(table) => Some(table),
+            Dataset::Stored(_) => None,
+            Dataset::Shared(shared) => shared.whole_table(),
+        }
+    }
+
     /// Loads some rows into memory, in the order given.
     ///
     /// # Panics

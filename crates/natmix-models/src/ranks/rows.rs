@@ -57,6 +57,11 @@ impl SharedRows {
         Ok(Self { own, stored })
     }
 
+    /// All rows as a table, if this process has them: rank 0 does if the table is small.
+    pub(crate) fn whole_table(&self) -> Option<&Observations> {
+        self.own.table.as_ref().filter(|_| self.own.sections.count() == 1)
+    }
+
     /// All rows: those of other processes come from there.
     pub(crate) fn stored(&self) -> &StoredRows {
         &self.stored
