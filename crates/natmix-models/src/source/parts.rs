@@ -58,8 +58,11 @@ pub(super) fn open(files: Vec<PathBuf>) -> Result<DataSource, DataError> {
     Ok(DataSource { reader, compressed, size })
 }
 
+/// The bytes of a file, decompressed.
+type Opened = Box<dyn Read + Send>;
+
 /// Reads the first line of a file.
-fn split_header(reader: Box<dyn Read + Send>) -> io::Result<(Vec<u8>, BufReader<Box<dyn Read + Send>>)> {
+fn split_header(reader: Opened) -> io::Result<(Vec<u8>, BufReader<Opened>)> {
     let mut reader = BufReader::new(reader);
     let mut header = Vec::new();
     reader.read_until(b'\n', &mut header)?;
@@ -74,7 +77,7 @@ fn names(header: &[u8]) -> &[u8] {
 /// Reads one file after the other.
 struct Parts {
     header: Vec<u8>,
-    current: Box<dyn Read + Send>,
+    current: Opened,
     first: PathBuf,
     left: VecDeque<PathBuf>,
     /// Whether the last line so far has no end yet.
