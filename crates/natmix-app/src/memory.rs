@@ -30,9 +30,10 @@ pub fn peak() -> Option<u64> {
 
 /// Whether the table in a file may be larger than `room`, going by the size of the file.
 pub fn may_exceed(path: &Path, room: u64) -> bool {
-    let Ok(about) = std::fs::metadata(path) else { return false };
+    let Ok(files) = natmix_models::source::files(path) else { return false };
+    let bytes: u64 = files.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
     let packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
-    about.len().saturating_mul(GROWTH * if packed { PACKED } else { 1 }) > room
+    bytes.saturating_mul(GROWTH * if packed { PACKED } else { 1 }) > room
 }
 
 /// Available bytes according to `/proc/meminfo`.

@@ -14,12 +14,14 @@ use crate::{Error, networks::data::NetworkMemory};
 use natmix::config::About;
 use natmix::target::Target;
 use natmix_models::densities::Spec;
+use natmix_models::ranks::Ranks;
 use natmix_models::study::StudyError;
 use natmix_models::table::{MissingRows, TableFile};
 use natmix_models::{Dataset, DesignOptions, EncodedRows, Encoding, Formula, Observations, OutcomeKind, Study, Table};
 use natmix_nets::Mlp;
 use natmix_report::Coefficients;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is fitted, with all that is known about it.
@@ -81,8 +83,26 @@ impl Problem {
 
     /// The same; `tell` hears what takes long, such as compiling a program.
     pub fn load_and_tell(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Self, Error> {
+        Self::load_with(settings, None, tell)
+    }
+
+    /// The same for one of several processes that share the rows of the table: each of them calls this.
+    pub fn load_with(
+        settings: &Settings,
+        ranks: Option<&Arc<Ranks>>,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Self, Error> {
         let fit = &settings.fit;
         let Some(model) = fit.model else { return Err(Error::setting("model", "is missing")) };
+        if ranks.is_some()
+            && (model.regression().is_none() || fit.formula.is_some() || effects::described(settings)?.is_some())
+        {
+            return Err(Error::Invalid(
+                "several processes can share regressions with --outcome only, not formulas, networks, densities or Stan \
+                 programs: start one process"
+                    .into(),
+            ));
+        }
         let missing = |setting| Error::setting(setting, format!("is missing: {} needs it", model.name()));
         if model == ModelKind::Density {
             let path = fit.spec.as_deref().ok_or_else(|| missing("spec"))?;
@@ -108,12 +128,16 @@ impl Problem {
             study_by_formula(&Table::read_with(path, &reading)?, settings, kind)?
         } else if fit.outcome.is_none() {
             return Err(missing("outcome"));
+        } else if let Some(ranks) = ranks {
+            shared_study(path, settings, ranks, kind)?
         } else {
             study(path, settings, &settings.design(), kind)?
         };
         let encoding = &study.memory.encoding;
         let missing = fit.missing.unwrap_or_default();
-        let test = fit.test.as_deref().map(|path| test_rows(path, encoding, missing)).transpose()?;
+        // The other processes do not score predictions.
+        let test = fit.test.as_deref().filter(|_| ranks.is_none_or(|ranks| ranks.leads()));
+        let test = test.map(|path| test_rows(path, encoding, missing)).transpose()?;
         let test = test.map(|(rows, notes)| {
             study.notes.extend(notes);
             rows
@@ -182,6 +206,16 @@ impl Problem {
                 Some(target) => Ok(target),
                 None => Err(Error::Invalid("this network cannot be evaluated at single points".into())),
             },
+        }
+    }
+
+    /// Answers the process that leads until its fit is over: what the other ones do with a problem that they share.
+    pub fn serve(&self, ranks: &Ranks) -> Result<(), Error> {
+        match self.study().map(|study| (study, study.regression.data())) {
+            Some((study, Dataset::Shared(rows))) => {
+                ranks.serve(study, rows).map_err(|error| Error::Engine(error.into()))
+            }
+            _ => Err(Error::Invalid("this problem is not shared by several processes".into())),
         }
     }
 
@@ -355,6 +389,14 @@ fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: Outcom
         }
     }
     Ok(Study::new(Table::read_with(path, &reading)?, options, kind, prior_sd, noise_sd)?)
+}
+
+/// Reads a table that several processes share: each keeps its rows.
+fn shared_study(path: &Path, settings: &Settings, ranks: &Arc<Ranks>, kind: OutcomeKind) -> Result<Study, Error> {
+    let file = TableFile::open_with(path, &settings.reading()?)?;
+    let (prior_sd, noise_sd) = (settings.prior_sd(), settings.fit.noise_sd);
+    let words = serde_json::to_string(settings).map_err(|error| Error::Invalid(error.to_string()))?;
+    Ok(Study::shared(&file, ranks, &words, &settings.design(), kind, prior_sd, noise_sd)?)
 }
 
 /// The formula of the settings.

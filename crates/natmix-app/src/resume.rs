@@ -128,6 +128,8 @@ pub(crate) fn fingerprint(settings: &Settings) -> Option<String> {
         files = fs::read_dir(path).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
         files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("train")));
         files.sort();
+    } else if let Ok(parts) = natmix_models::source::files(path) {
+        files.splice(..1, parts);
     }
     let mut checksum = Checksum::default();
     let mut buffer = vec![0; 1 << 16];

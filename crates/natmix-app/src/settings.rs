@@ -151,7 +151,7 @@ natmix::overlay! {
         // `None` where a Python function is fitted.
         #[cfg_attr(feature = "clap", arg(value_enum, help_heading = None))]
         pub model: ModelKind,
-        /// Table to fit: text with a header, such as .csv or .csv.gz; or a folder of images in MNIST's layout (mlp); or a JSON file (stan)
+        /// Table to fit: text with a header, such as .csv or .csv.gz; or a folder of images in MNIST's layout (mlp); or a JSON file (stan). A name with * or ? stands for all files that match, as the parts of one table
         #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
         pub data: PathBuf,
         /// Column to predict

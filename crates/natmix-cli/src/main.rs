@@ -5,25 +5,33 @@ mod args;
 mod commands;
 mod numbers;
 mod output;
+mod processes;
 mod progress;
 mod settings;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
+use processes::Processes;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let processes = Processes::start();
+    // One of several processes speaks for all.
+    let speaks = processes.speaks();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) if speaks => return refuse(&error),
+        Err(error) => return ExitCode::from(error.exit_code() as u8),
     };
-    match run(&cli.command) {
+    processes.guard(|| match run(&cli.command, &processes) {
         Ok(code) => code,
         Err(error) => {
-            output::note(&format!("natmix: {}", message(&error)));
+            if speaks {
+                output::note(&format!("natmix: {}", message(&error)));
+            }
             ExitCode::from(2)
         }
-    }
+    })
 }
 
 /// Prints what is wrong with the arguments, or the help that they ask for.
@@ -38,7 +46,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 }
 
 /// One line with its causes: what happened, and why. A cause that the line already contains is not repeated.
-fn message(error: &anyhow::Error) -> String {
+pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !text.contains(&cause) {
@@ -48,9 +56,13 @@ fn message(error: &anyhow::Error) -> String {
     text
 }
 
-fn run(command: &Command) -> anyhow::Result<ExitCode> {
+fn run(command: &Command, processes: &Processes) -> anyhow::Result<ExitCode> {
+    let ranks = processes.ranks()?;
+    if ranks.is_some() && !matches!(command, Command::Fit(_)) {
+        anyhow::bail!("several processes can share `natmix fit` only: start this command without mpirun");
+    }
     match command {
-        Command::Fit(args) => commands::fit::run(args),
+        Command::Fit(args) => commands::fit::run(args, ranks),
         Command::Predict(args) => commands::predict::run(args),
         Command::Prior(args) => commands::prior::run(args),
         Command::Sample(args) => commands::sample::run(args),

@@ -135,7 +135,9 @@ impl Glm {
     fn change(self, change: impl FnOnce(Observations) -> Result<Observations, Error>) -> Result<Self, Error> {
         match self.data {
             Dataset::Memory(table) => Ok(Self { data: change(table)?.into(), row_space: RowSpace::default(), ..self }),
-            Dataset::Stored(_) => Err(Error::InvalidInput("rows that are stored elsewhere cannot be changed".into())),
+            Dataset::Stored(_) | Dataset::Shared(_) => {
+                Err(Error::InvalidInput("rows that are stored elsewhere cannot be changed".into()))
+            }
         }
     }
 
@@ -269,7 +271,8 @@ impl Target for Glm {
                 return Ok(());
             }
             let scale = self.data.scale(rows);
-            self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, out, scratch))
+            self.data
+                .sum_into(rows, z, out, scratch, |block, out, scratch| self.add_block(block, z, scale, out, scratch))
         })
     }
 }

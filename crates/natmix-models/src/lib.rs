@@ -6,6 +6,7 @@
 //! | [`design`] | from columns to features, and back to the user's own scale |
 //! | [`formula`] | formulas such as `y ~ x * g`, and the designs they stand for |
 //! | [`observations`], [`glm`], [`linear`], [`softmax`], [`prior`], [`regression`], [`study`] | the regressions as targets of the engine, and together with a table |
+//! | [`ranks`] | processes that share the rows of a fit |
 //! | [`effects`] | regressions with more families and varying effects, as targets; priors by name |
 //! | [`statement`] | statements about parameters, such as `a - b > 0.1` |
 //! | [`densities`] | analytic densities with known answers, and their files |
@@ -32,6 +33,7 @@ pub mod npy;
 pub mod observations;
 pub mod predict;
 pub mod prior;
+pub mod ranks;
 pub mod regression;
 mod residuals;
 pub mod row_file;

@@ -29,6 +29,7 @@
 use crate::normal_equations::{NormalEquations, weigh_residuals};
 use crate::observations::{ALL_CURVATURES, Dataset, RowBlock};
 use crate::prior::{LOG_TAU, Prior, spread, usable_sd};
+use crate::ranks::Request;
 use crate::row_space::RowSpace;
 use natmix::matrix::{Transpose, product, symmetrise};
 use natmix::target::{Curvature, CurvatureShape, CurvatureSums, EvalOut, Points, Reduction, Rows, Target, TargetError};
@@ -91,18 +92,21 @@ impl Linear {
     fn sums(
         &self,
         rows: Rows<'_>,
-        points: &Split,
-        want_slopes: bool,
-        request: Option<&mut CurvatureSums<'_>>,
+        (z, points): (Points<'_>, &Split),
+        (want_gradient, want_slopes): (bool, bool),
+        curv: Option<&mut CurvatureSums<'_>>,
         scratch: &mut Scratch,
     ) -> Result<Sums, TargetError> {
         let (d, n) = (self.data.features(), points.prec.len());
         let (mut gram_shape, mut fisher) = (None, None);
-        match request {
-            Some(request) if request.kind == Curvature::EmpiricalFisher => {
-                fisher = Some(Fisher { request, scale: self.data.scale(rows), unknown: self.noise_sd.is_none() });
+        let about = curv.as_ref().map(|curv| (curv.kind, curv.shape, curv.weights));
+        let request = Request { points: z, gradient: want_gradient, curvature: about };
+        match curv {
+            Some(CurvatureSums { kind: Curvature::EmpiricalFisher, shape, weights, sums }) => {
+                let unknown = self.noise_sd.is_none();
+                fisher = Some((Fisher { shape: *shape, weights, scale: self.data.scale(rows), unknown }, &mut **sums));
             }
-            request => gram_shape = request.map(|request| request.shape),
+            curv => gram_shape = curv.map(|curv| curv.shape),
         }
         let mut sums = Sums {
             rss: scratch.take(n),
@@ -110,6 +114,7 @@ impl Linear {
             gram: scratch.take(gram_shape.map_or(0, |shape| shape.len(d))),
             total_weight: 0.0,
         };
+        let (fisher, squares) = fisher.unzip();
         match &self.equations {
             Some(equations) if matches!(rows, Rows::All) && fisher.is_none() => {
                 let slopes = want_slopes.then_some(&mut sums.slopes[..]);
@@ -118,25 +123,37 @@ impl Linear {
                 sums.gram.iter_mut().zip(equations.gram.iter().step_by(step)).for_each(|(mine, a)| *mine = *a);
                 sums.total_weight = equations.total_weight;
             }
-            _ => self.data.blocks(rows, scratch, |block, scratch| {
-                let r = block.rows();
-                sums.total_weight += block.total_weight();
-                if let Some(shape) = gram_shape {
-                    block.add_gram(&mut sums.gram, shape, block.weights, scratch);
-                }
-                let mut residuals = scratch.take_used(r * n);
-                block.predictors(&points.coefficients, n, &mut residuals);
-                if let Some(fisher) = &mut fisher {
-                    fisher.add(block, &residuals, &points.prec, scratch);
-                }
-                for (rss, residuals) in sums.rss.iter_mut().zip(residuals.chunks_exact_mut(r)) {
-                    *rss += weigh_residuals(residuals, block.outcome, block.weights);
-                }
-                if want_slopes {
-                    product(&mut sums.slopes, true, 1.0, block.x, Transpose::No, &residuals, (d, r, n));
-                }
-                scratch.give(residuals);
-            })?,
+            _ => {
+                let Sums { rss, slopes, gram, total_weight } = &mut sums;
+                let totals = [
+                    &mut rss[..],
+                    &mut slopes[..],
+                    &mut gram[..],
+                    std::slice::from_mut(total_weight),
+                    squares.unwrap_or_default(),
+                ];
+                let add = |block: RowBlock<'_>, totals: [&mut [f64]; 5], scratch: &mut Scratch| {
+                    let [rss, slopes, gram, total_weight, squares] = totals;
+                    let r = block.rows();
+                    total_weight[0] += block.total_weight();
+                    if let Some(shape) = gram_shape {
+                        block.add_gram(gram, shape, block.weights, scratch);
+                    }
+                    let mut residuals = scratch.take_used(r * n);
+                    block.predictors(&points.coefficients, n, &mut residuals);
+                    if let Some(fisher) = &fisher {
+                        fisher.add(block, &residuals, &points.prec, squares, scratch);
+                    }
+                    for (rss, residuals) in rss.iter_mut().zip(residuals.chunks_exact_mut(r)) {
+                        *rss += weigh_residuals(residuals, block.outcome, block.weights);
+                    }
+                    if want_slopes {
+                        product(slopes, true, 1.0, block.x, Transpose::No, &residuals, (d, r, n));
+                    }
+                    scratch.give(residuals);
+                };
+                self.data.sum(rows, Some(request), totals, scratch, add)?;
+            }
         }
         Ok(sums)
     }
@@ -161,16 +178,17 @@ struct Sums {
 }
 
 /// Sums of squared per-example gradients `(a x, b)`, with `a = prec e` and `b = prec e^2 - 1`.
-struct Fisher<'a, 'b> {
-    request: &'a mut CurvatureSums<'b>,
+struct Fisher<'a> {
+    shape: CurvatureShape,
+    weights: &'a [f64],
     scale: f64,
     unknown: bool,
 }
 
-impl Fisher<'_, '_> {
-    fn add(&mut self, block: RowBlock<'_>, predictors: &[f64], prec: &[f64], scratch: &mut Scratch) {
+impl Fisher<'_> {
+    fn add(&self, block: RowBlock<'_>, predictors: &[f64], prec: &[f64], sums: &mut [f64], scratch: &mut Scratch) {
         let (d, n, r) = (block.features, prec.len(), block.rows());
-        let CurvatureSums { shape, weights, sums, .. } = &mut *self.request;
+        let Fisher { shape, weights, .. } = self;
         let dim = d + usize::from(self.unknown);
         let sets = weights.len() / n;
         // Per row and set of weights: sums of u a^2, u a b and u b^2.
@@ -291,7 +309,7 @@ impl Target for Linear {
         let EvalOut { log_p, mut grad, mut curv } = out;
         let want_slopes = grad.is_some() || curv.as_ref().is_some_and(|curv| curv.kind == Curvature::Exact);
         let points = self.split(z, scratch);
-        let sums = self.sums(rows, &points, want_slopes, curv.as_mut(), scratch)?;
+        let sums = self.sums(rows, (z, &points), (grad.is_some(), want_slopes), curv.as_mut(), scratch)?;
 
         for i in 0..n {
             let (log_sd, prec, rss) = (points.log_sd[i], points.prec[i], sums.rss[i]);

@@ -42,9 +42,10 @@ impl NormalEquations {
         let mut scratch = Scratch::default();
         let mut gram = vec![0.0; d * d];
         let mut total_weight = 0.0;
-        data.blocks(Rows::All, &mut scratch, |block, scratch| {
-            block.add_gram(&mut gram, CurvatureShape::Full, block.weights, scratch);
-            total_weight += block.total_weight();
+        let totals = [&mut gram[..], std::slice::from_mut(&mut total_weight)];
+        data.sum(Rows::All, None, totals, &mut scratch, |block, [gram, total_weight], scratch| {
+            block.add_gram(gram, CurvatureShape::Full, block.weights, scratch);
+            total_weight[0] += block.total_weight();
         })?;
         natmix::matrix::symmetrise(&mut gram, d);
         let scale: Vec<f64> = (0..d).map(|j| gram[j * (d + 1)].sqrt().recip()).collect();
@@ -72,11 +73,12 @@ impl NormalEquations {
         let Self { centre, gradient, rss, .. } = self;
         gradient.fill(0.0);
         *rss = 0.0;
-        data.blocks(Rows::All, scratch, |block, scratch| {
+        let totals = [&mut gradient[..], std::slice::from_mut(rss)];
+        data.sum(Rows::All, None, totals, scratch, |block, [gradient, rss], scratch| {
             let r = block.rows();
             let mut residual = scratch.take_used(r);
             block.predictors(centre, 1, &mut residual);
-            *rss += weigh_residuals(&mut residual, block.outcome, block.weights);
+            rss[0] += weigh_residuals(&mut residual, block.outcome, block.weights);
             product(gradient, true, 1.0, block.x, Transpose::No, &residual, (block.features, r, 1));
             scratch.give(residual);
         })

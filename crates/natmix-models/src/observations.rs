@@ -12,9 +12,11 @@
 
 mod block;
 mod dataset;
+mod sections;
 
 pub use block::RowBlock;
 pub use dataset::{Dataset, RowSource, StoredRows};
+pub(crate) use sections::{Sections, add, cut};
 
 use natmix::Error;
 use natmix::Scratch;

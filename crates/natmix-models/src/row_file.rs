@@ -22,8 +22,9 @@
 
 use crate::design::{EncodedRows, Encoding, OutcomeCheck, OutcomeKind, no_outcome};
 use crate::error::DataError;
-use crate::observations::{RowSource, StoredRows};
-use crate::table::{Origin, TableFile};
+use crate::observations::{Observations, RowSource, StoredRows};
+use crate::ranks::{Ranks, SharedRows};
+use crate::table::{Origin, TableFile, reserve};
 use natmix::target::TargetError;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -89,17 +90,12 @@ impl TableFile {
         kind: OutcomeKind,
         folder: &Path,
     ) -> Result<(StoredRows, usize), DataError> {
-        let about = encoding.outcome.as_ref().ok_or_else(|| no_outcome(self.path()))?;
         let bytes = self.encoded_bytes(encoding);
         let failed = |source| DataError::NotStored { folder: folder.into(), bytes, source };
-        let mut check = OutcomeCheck::new(kind, about);
         let mut out = BufWriter::with_capacity(1 << 18, unlinked_file(folder).map_err(failed)?);
         let mut record = Vec::new();
-        for chunk in self.chunks(ROWS_AT_ONCE)? {
-            let rows = encoding.encode(chunk?)?;
+        let classes = self.encode(encoding, kind, |rows| {
             let outcome = rows.outcome.as_deref().unwrap_or_default();
-            check.add(outcome, &rows.origin);
-            refuse_overflow(&rows, encoding)?;
             for (row, x) in rows.x.chunks_exact(rows.dim).enumerate() {
                 record.clear();
                 record.extend_from_slice(x);
@@ -108,25 +104,94 @@ impl TableFile {
                 record.extend(rows.weights.as_ref().map(|weights| weights[row]));
                 out.write_all(bytemuck::cast_slice(&record)).map_err(failed)?;
             }
-        }
-        let classes = check.finish(&Origin::label(&self.path().to_string_lossy()))?;
+            Ok(())
+        })?;
         let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
         let source = RowFile { file, width: record_width(encoding) };
         let stored = StoredRows::new(source, self.rows(), encoding.names());
         let mut stored = stored.map_err(|_| DataError::NoRows { file: self.path().into() })?;
-        if encoding.offset.is_some() || encoding.exposure.is_some() {
+        let (offset, weights) = has(encoding);
+        if offset {
             stored = stored.with_offset();
         }
-        if encoding.weights.is_some() {
+        if weights {
             stored = stored.with_weights();
         }
         Ok((stored, classes))
     }
+
+    /// Encodes all rows, checks that the outcome suits a model of this `kind`, and keeps those that `ranks` leaves to this process;
+    /// also returns the number of classes, 1 for numbers. Waits for no other process.
+    pub(crate) fn keep(
+        &self,
+        encoding: &Encoding,
+        kind: OutcomeKind,
+        ranks: &Ranks,
+    ) -> Result<(Option<Observations>, usize), DataError> {
+        let own = SharedRows::share(ranks, self.rows());
+        let (dim, path) = (encoding.dim(), self.path());
+        let (mut x, mut lists) = (Vec::new(), [const { Vec::new() }; 3]);
+        reserve(path, &mut x, own.len() * dim)?;
+        let mut first = 0;
+        let classes = self.encode(encoding, kind, |rows| {
+            let here =
+                own.start.clamp(first, first + rows.rows) - first..own.end.clamp(first, first + rows.rows) - first;
+            first += rows.rows;
+            x.extend_from_slice(&rows.x[here.start * dim..here.end * dim]);
+            for (list, from) in lists.iter_mut().zip([&rows.outcome, &rows.offset, &rows.weights]) {
+                let Some(from) = from else { continue };
+                if list.is_empty() && !here.is_empty() {
+                    reserve(path, list, own.len())?;
+                }
+                list.extend_from_slice(&from[here.clone()]);
+            }
+            Ok(())
+        })?;
+        if own.is_empty() {
+            return Ok((None, classes));
+        }
+        let [outcome, offset, weights] = lists;
+        // Rows that were encoded and checked make a table.
+        let bad = |error: natmix::Error| DataError::BadTable { file: path.into(), problem: error.to_string() };
+        let mut table =
+            Observations::new(x, dim, outcome).and_then(|table| table.with_names(encoding.names())).map_err(bad)?;
+        let (has_offset, has_weights) = has(encoding);
+        if has_offset {
+            table = table.with_offset(offset).map_err(bad)?;
+        }
+        if has_weights {
+            table = table.with_weights(weights).map_err(bad)?;
+        }
+        Ok((Some(table), classes))
+    }
+
+    /// Hands encoded rows to `take`, some at a time; returns the number of classes of the outcome.
+    fn encode(
+        &self,
+        encoding: &Encoding,
+        kind: OutcomeKind,
+        mut take: impl FnMut(&EncodedRows) -> Result<(), DataError>,
+    ) -> Result<usize, DataError> {
+        let about = encoding.outcome.as_ref().ok_or_else(|| no_outcome(self.path()))?;
+        let mut check = OutcomeCheck::new(kind, about);
+        for chunk in self.chunks(ROWS_AT_ONCE)? {
+            let rows = encoding.encode(chunk?)?;
+            check.add(rows.outcome.as_deref().unwrap_or_default(), &rows.origin);
+            refuse_overflow(&rows, encoding)?;
+            take(&rows)?;
+        }
+        check.finish(&Origin::label(&self.path().to_string_lossy()))
+    }
+}
+
+/// Whether records have an offset, and a weight.
+pub(crate) fn has(encoding: &Encoding) -> (bool, bool) {
+    (encoding.offset.is_some() || encoding.exposure.is_some(), encoding.weights.is_some())
 }
 
 fn record_width(encoding: &Encoding) -> usize {
-    let offset = encoding.offset.is_some() || encoding.exposure.is_some();
-    encoding.dim() + 1 + usize::from(offset) + usize::from(encoding.weights.is_some())
+    let (offset, weights) = has(encoding);
+    encoding.dim() + 1 + usize::from(offset) + usize::from(weights)
 }
 
 /// Finite numbers of the file can overflow when they are centred and scaled.

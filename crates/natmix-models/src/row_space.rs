@@ -32,7 +32,7 @@ impl RowSpace {
         (sd, blocks, tail): (&[f64], usize, usize),
         regression: impl FnOnce(Observations) -> Result<T, Error>,
     ) -> Option<&Reduction> {
-        let Dataset::Memory(table) = data else { return None };
+        let table = data.whole_table()?;
         if table.rows() >= table.features() {
             return None;
         }

@@ -225,7 +225,8 @@ impl Target for Softmax {
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
         self.prior.with_likelihood(z, out, |out| {
             let scale = self.data.scale(rows);
-            self.data.blocks(rows, scratch, |block, scratch| self.add_block(block, z, scale, out, scratch))
+            self.data
+                .sum_into(rows, z, out, scratch, |block, out, scratch| self.add_block(block, z, scale, out, scratch))
         })
     }
 }

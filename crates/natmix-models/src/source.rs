@@ -1,4 +1,9 @@
-//! Opens a file that may be compressed: gzip is recognised by its first bytes, whatever the file name.
+//! Opens a file that may be compressed: gzip is recognised by its first bytes, whatever the file name. A name with `*` or `?` stands
+//! for several files, which are the parts of one table.
+
+mod parts;
+
+pub use parts::files;
 
 use crate::error::DataError;
 use flate2::read::MultiGzDecoder;
@@ -23,8 +28,15 @@ impl std::fmt::Debug for DataSource {
 }
 
 impl DataSource {
-    /// Opens a file.
+    /// Opens a file, or all parts of a table that is in several.
     pub fn open(path: &Path) -> Result<Self, DataError> {
+        match files(path)? {
+            several if several.len() > 1 => parts::open(several),
+            one => Self::open_one(one.first().map_or(path, |file| file)),
+        }
+    }
+
+    fn open_one(path: &Path) -> Result<Self, DataError> {
         let failed = |source| DataError::Io { file: path.into(), source };
         let mut file = File::open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;

@@ -19,7 +19,9 @@ use crate::draws::{CoefficientDraws, Inputs};
 use crate::error::DataError;
 use crate::formula::{Formula, FormulaError, FormulaOptions, Located};
 use crate::observations::{Dataset, Observations};
+use crate::ranks::{Disagreement, Ranks, SharedRows};
 use crate::regression::{Regression, RegressionKind};
+use crate::row_file;
 use crate::table::{Table, TableFacts, TableFile};
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Reduction, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
@@ -84,6 +86,9 @@ pub enum StudyError {
     /// A problem with the regression.
     #[error(transparent)]
     Model(#[from] Error),
+    /// The processes that share the table cannot begin.
+    #[error(transparent)]
+    Ranks(#[from] Disagreement),
 }
 
 impl From<FormulaError> for StudyError {
@@ -158,6 +163,26 @@ impl Study {
         Self::of_data(rows.into(), kind_of(outcome, classes, noise_sd), encoding, found, prior_sd)
     }
 
+    /// The same for a table that several processes share: each calls this, and keeps its own rows. `settings` are words about
+    /// everything else that must be the same for all of them.
+    pub fn shared(
+        file: &TableFile,
+        ranks: &Arc<Ranks>,
+        settings: &str,
+        options: &DesignOptions,
+        outcome: OutcomeKind,
+        prior_sd: f64,
+        noise_sd: Option<f64>,
+    ) -> Result<Self, StudyError> {
+        let (encoding, warnings) = file.encoding(&with_outcome(options, outcome, noise_sd))?;
+        let (own, classes) = file.keep(&encoding, outcome, ranks)?;
+        let about = format!("{settings}, {} rows, {classes} classes, {encoding:?}", file.rows());
+        ranks.agree(Ok(&about))?;
+        let rows = SharedRows::new(ranks.clone(), own, file.rows(), encoding.names(), row_file::has(&encoding))?;
+        let found = (warnings, file.facts().clone(), file.typical(&encoding));
+        Self::of_data(rows.into(), kind_of(outcome, classes, noise_sd), encoding, found, prior_sd)
+    }
+
     fn of_data(
         data: Dataset,
         kind: RegressionKind,
@@ -216,7 +241,8 @@ impl Study {
 
 fn total_weight(data: &Dataset) -> Result<f64, Error> {
     let mut total = 0.0;
-    data.blocks(Rows::All, &mut Scratch::default(), |block, _| total += block.total_weight())?;
+    let totals = [std::slice::from_mut(&mut total)];
+    data.sum(Rows::All, None, totals, &mut Scratch::default(), |block, [total], _| total[0] += block.total_weight())?;
     Ok(total)
 }
 

@@ -1,30 +1,74 @@
 //! `natmix fit`: from flags to a record, and its summary.
 
 use crate::args::FitArgs;
+use crate::message;
 use crate::numbers::{rounded, significant};
 use crate::output;
 use crate::progress::Bar;
-use crate::settings::{self, ModelKind, with_option_name};
+use crate::settings::{self, ModelKind, Settings, with_option_name};
 use anyhow::Result;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
 use natmix_app::record::write_report;
 use natmix_app::resume::{LeftBehind, left_behind};
 use natmix_app::{FitJob, Problem};
+use natmix_models::ranks::Ranks;
 use natmix_report::{AnswerSummary, Evals, Report, ReportedEstimate};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs the command.
-pub fn run(args: &FitArgs) -> Result<ExitCode> {
+/// Runs the command, as one of several processes if there are `ranks`.
+pub fn run(args: &FitArgs, ranks: Option<&Arc<Ranks>>) -> Result<ExitCode> {
     let began = Instant::now();
-    let settings = settings::resolve(args)?;
+    let loaded = load(args, ranks);
+    let Some(ranks) = ranks else {
+        let (settings, problem) = loaded?;
+        return fit(args, &settings, &problem, began);
+    };
+    if let Err(error) = &loaded
+        && !ranks.have_agreed()
+    {
+        // The others wait to hear it.
+        let _ = ranks.agree(Err(message(error)));
+    }
+    let (settings, problem) = loaded?;
+    if !ranks.leads() {
+        // Rank 0 decides what a signal means.
+        let _ = ctrlc::set_handler(|| {});
+        problem.serve(ranks)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.quiet {
+        let (all, rows) = (ranks.ranks(), settings.fit.data.as_deref().map(Path::display));
+        output::note(&format!(
+            "note: {all} processes share the rows of {}",
+            rows.map_or(String::new(), |rows| rows.to_string())
+        ));
+    }
+    let done = fit(args, &settings, &problem, began);
+    ranks.stop();
+    done
+}
+
+/// Settings and problem.
+fn load(args: &FitArgs, ranks: Option<&Arc<Ranks>>) -> Result<(Settings, Problem)> {
+    let mut settings = settings::resolve(args)?;
+    if ranks.is_some() {
+        // There is one process per core.
+        settings.engine.threads.get_or_insert(1);
+    }
     let mut tell = |what: &str| {
         if !args.quiet {
             output::note(&format!("note: {what}"))
         }
     };
-    let problem = Problem::load_and_tell(&settings, &mut tell).map_err(with_option_name)?;
+    let problem = Problem::load_with(&settings, ranks, &mut tell).map_err(with_option_name)?;
+    Ok((settings, problem))
+}
+
+fn fit(args: &FitArgs, settings: &Settings, problem: &Problem, began: Instant) -> Result<ExitCode> {
     // Compiling is done once for many fits: it does not count.
     let began = began + problem.compiling();
     if !args.quiet {
@@ -43,7 +87,7 @@ pub fn run(args: &FitArgs) -> Result<ExitCode> {
     let cancel = Cancel::default();
     stop_on_signal(cancel.clone(), args.quiet);
     let mut bar = Bar::new(args.quiet, settings.engine.max_evals);
-    let job = FitJob { problem: &problem, settings: &settings, start: None, cancel, watch: &mut bar, began };
+    let job = FitJob { problem, settings, start: None, cancel, watch: &mut bar, began };
     let record = job.run_into_folder(args.resume);
     bar.finish();
     if !args.quiet {

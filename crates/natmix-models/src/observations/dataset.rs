@@ -27,10 +27,11 @@
 //! assert_eq!(log_p_at(&model, &[0.3]).unwrap(), log_p_at(&same, &[0.3]).unwrap());
 //! ```
 
-use super::{BLOCK, Gathered, Observations, RowBlock, scale_of};
+use super::{BLOCK, Gathered, Observations, RowBlock, Sections, add, cut, scale_of};
+use crate::ranks::{Request, SharedRows};
 use natmix::Error;
 use natmix::Scratch;
-use natmix::target::{Rows, TargetError};
+use natmix::target::{CurvatureSums, EvalOut, Points, Rows, TargetError};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -42,6 +43,18 @@ const READ: usize = 8 * BLOCK;
 pub trait RowSource: Debug + Send + Sync {
     /// Fills `records` with whole records, starting at row `first`. Called from several threads at once.
     fn read(&self, first: usize, records: &mut [f64]) -> Result<(), TargetError>;
+
+    /// Fills `records` with the records of these rows.
+    fn read_some(&self, rows: &[usize], mut records: &mut [f64]) -> Result<(), TargetError> {
+        let width = records.len() / rows.len().max(1);
+        // Consecutive rows are read together.
+        for run in rows.chunk_by(|a, b| a + 1 == *b) {
+            let (these, others) = records.split_at_mut(run.len() * width);
+            self.read(run[0], these)?;
+            records = others;
+        }
+        Ok(())
+    }
 }
 
 /// The rows of a regression.
@@ -51,6 +64,8 @@ pub enum Dataset {
     Memory(Observations),
     /// Stored elsewhere.
     Stored(StoredRows),
+    /// Shared by several processes.
+    Shared(SharedRows),
 }
 
 /// A [`RowSource`] with the number and layout of its rows.
@@ -121,10 +136,10 @@ impl StoredRows {
             }
             Rows::Subset(subset) => {
                 for subset in subset.chunks(BLOCK) {
+                    let mut wanted = [0; BLOCK];
+                    wanted.iter_mut().zip(subset).for_each(|(wanted, row)| *wanted = *row as usize);
                     let records = &mut records[..subset.len() * width];
-                    for (record, &row) in records.chunks_exact_mut(width).zip(subset) {
-                        self.source.read(row as usize, record)?;
-                    }
+                    self.source.read_some(&wanted[..subset.len()], records)?;
                     hand_over(records, scratch);
                 }
             }
@@ -145,10 +160,9 @@ impl StoredRows {
         };
         let width = self.width();
         let mut records = vec![0.0; rows.len().min(READ) * width];
-        // Consecutive rows are read together.
-        for run in rows.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(READ)) {
-            let records = &mut records[..run.len() * width];
-            self.source.read(run[0], records)?;
+        for some in rows.chunks(READ) {
+            let records = &mut records[..some.len() * width];
+            self.source.read_some(some, records)?;
             for record in records.chunks_exact(width) {
                 let (x, outcome, offset, weight) = self.split(record);
                 table.design.extend_from_slice(x);
@@ -167,6 +181,7 @@ impl Dataset {
         match self {
             Dataset::Memory(table) => table.rows(),
             Dataset::Stored(stored) => stored.rows,
+            Dataset::Shared(shared) => shared.stored().rows,
         }
     }
 
@@ -180,6 +195,16 @@ impl Dataset {
         match self {
             Dataset::Memory(table) => table.names(),
             Dataset::Stored(stored) => &stored.names,
+            Dataset::Shared(shared) => &shared.stored().names,
+        }
+    }
+
+    /// All rows as a table, if they are in the memory of this process and no other one has to be asked.
+    pub(crate) fn whole_table(&self) -> Option<&Observations> {
+        match self {
+            Dataset::Memory(table) => Some(table),
+            Dataset::Stored(_) => None,
+            Dataset::Shared(shared) => shared.whole_table(),
         }
     }
 
@@ -192,6 +217,7 @@ impl Dataset {
         match self {
             Dataset::Memory(table) => Ok(table.take(rows)),
             Dataset::Stored(stored) => stored.take(rows),
+            Dataset::Shared(shared) => shared.stored().take(rows),
         }
     }
 
@@ -213,13 +239,83 @@ impl Dataset {
                 Ok(())
             }
             Dataset::Stored(stored) => stored.blocks(rows, scratch, each),
+            Dataset::Shared(shared) => shared.stored().blocks(rows, scratch, each),
         }
+    }
+
+    /// Adds what `each` adds for every block of `rows` to `totals`, always in the same order of additions: if it is a sum over all
+    /// rows, section by section. Where processes share the rows, `request` is what rank 0 asks of the others; without one, all of
+    /// them come here by themselves.
+    pub(crate) fn sum<const N: usize>(
+        &self,
+        rows: Rows<'_>,
+        request: Option<Request<'_>>,
+        mut totals: [&mut [f64]; N],
+        scratch: &mut Scratch,
+        mut each: impl FnMut(RowBlock<'_>, [&mut [f64]; N], &mut Scratch),
+    ) -> Result<(), TargetError> {
+        if let (Dataset::Shared(shared), Rows::All) = (self, rows) {
+            return shared.sum(request, totals, scratch, each);
+        }
+        let sections = Sections::of(self.rows());
+        if sections.count() == 1 || matches!(rows, Rows::Subset(_)) {
+            return self.blocks(rows, scratch, |block, scratch| {
+                each(block, totals.each_mut().map(|total| &mut **total), scratch);
+            });
+        }
+        let lens = totals.each_ref().map(|total| total.len());
+        let mut section = scratch.take(lens.iter().sum());
+        let mut blocks = 0;
+        self.blocks(rows, scratch, |block, scratch| {
+            if blocks == sections.blocks {
+                add(&mut totals, &section);
+                section.fill(0.0);
+                blocks = 0;
+            }
+            each(block, cut(&mut section, lens), scratch);
+            blocks += 1;
+        })?;
+        add(&mut totals, &section);
+        scratch.give(section);
+        Ok(())
+    }
+}
+
+impl Dataset {
+    /// The same for all results of an evaluation at the points `z`.
+    pub(crate) fn sum_into(
+        &self,
+        rows: Rows<'_>,
+        z: Points<'_>,
+        out: &mut EvalOut<'_>,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(RowBlock<'_>, &mut EvalOut<'_>, &mut Scratch),
+    ) -> Result<(), TargetError> {
+        let EvalOut { log_p, grad, curv } = out;
+        let about = curv.as_ref().map(|curv| (curv.kind, curv.shape, curv.weights));
+        let request = Request { points: z, gradient: grad.is_some(), curvature: about };
+        let gradient = grad.is_some();
+        let totals = [
+            &mut **log_p,
+            grad.as_deref_mut().unwrap_or_default(),
+            curv.as_mut().map(|curv| &mut *curv.sums).unwrap_or_default(),
+        ];
+        self.sum(rows, Some(request), totals, scratch, |block, [log_p, grad, sums], scratch| {
+            let curv = about.map(|(kind, shape, weights)| CurvatureSums { kind, shape, weights, sums });
+            each(block, &mut EvalOut { log_p, grad: gradient.then_some(grad), curv }, scratch);
+        })
     }
 }
 
 impl From<Observations> for Dataset {
     fn from(table: Observations) -> Self {
         Dataset::Memory(table)
+    }
+}
+
+impl From<SharedRows> for Dataset {
+    fn from(shared: SharedRows) -> Self {
+        Dataset::Shared(shared)
     }
 }
 
