@@ -3,7 +3,12 @@
 //! Chains that agree with each other may all be slow to enter the same place, the neck of a funnel, say. Weighted draws do not
 //! depend on how anything mixes. Those of the mixture are used, too: their densities are known already, and they may have been
 //! where the chains have not. Each draw is weighted as one of both proposals together (the balance heuristic).
+//!
+//! Weights miss mass where hardly any proposal goes, and do not notice: what was never drawn has no weight. The chains may have been
+//! there. So the ratio of the density to that of the proposals is compared, too: if chains are more often where it is large than the
+//! weighted draws say, these lack that mass.
 
+use super::certificate::judge_draws;
 use super::draws::ChainDraws;
 use super::proposal::Proposal;
 use super::statistics::mean_and_variance;
@@ -19,10 +24,22 @@ const DRAWS: usize = 4_000;
 const PROPOSALS: u64 = 3;
 /// Draws that a proposal is fitted to, if they are weighted ones.
 const RESAMPLED: usize = 4_000;
+/// The largest ratios are those beyond which there is this share of the mass, by the weights; and the share of the chains' draws there that
+/// says that weights lack mass, if it is not there by chance.
+const LARGEST: f64 = 0.02;
+const TOO_MANY: f64 = 0.03;
 /// Points per chunk.
 const CHUNK: usize = 64;
 /// First of the streams of random numbers.
 const STREAM: u64 = 5;
+
+/// Weighted draws, and what the chains say about them.
+#[derive(Debug)]
+pub(crate) struct SecondOpinion {
+    pub weighted: WeightedDraws,
+    /// Whether chains go where the proposals hardly do, so that the weights lack mass.
+    pub lacks_mass: bool,
+}
 
 /// Draws of the mixture (`known`) and around those of the chains, weighted together, and again around what that gives until they
 /// hold. None where nothing can be fitted to the chains.
@@ -31,7 +48,7 @@ pub(crate) fn weigh(
     (mixture, known): (&Mixture, &WeightedDraws),
     chains: &ChainDraws,
     (seed, holds): (u64, &dyn Fn(&WeightedDraws) -> bool),
-) -> Result<Option<WeightedDraws>, Error> {
+) -> Result<Option<SecondOpinion>, Error> {
     let d = mixture.dim();
     let own = mixture.log_density(&known.draws);
     let mut draws = known.draws.clone();
@@ -63,23 +80,56 @@ pub(crate) fn weigh(
             log_p.extend(found);
         }
         proposals.extend(latest.iter().map(|proposal| (proposal.clone(), each)));
-        // The logs of the shares of the draws of each proposal, times its density.
-        let share = |count: usize| (count as f64 / log_p.len() as f64).ln();
-        let by_mixture = mixture.log_density(&draws);
-        let mut by_all: Vec<f64> = by_mixture.iter().map(|q| share(own.len()) + q).collect();
-        for (proposal, count) in &proposals {
-            let each = proposal.log_density(&draws);
-            by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_sum_exp(&[*all, share(*count) + q]));
-        }
-        let log_ratios = log_p.iter().zip(&by_all).map(|(log_p, log_q)| log_p - log_q).collect();
-        let found = WeightedDraws::new(draws.clone(), log_ratios);
+        let ratios = log_ratios((mixture, own.len()), &proposals, (&draws, &log_p));
+        let found = WeightedDraws::new(draws.clone(), ratios);
         let done = holds(&found);
         weighted = Some(found);
         if done {
             break;
         }
     }
-    Ok(weighted)
+    Ok(weighted.map(|weighted| {
+        let ratios = log_ratios((mixture, own.len()), &proposals, (&chains.draws, &chains.log_p));
+        SecondOpinion { lacks_mass: lacks_mass(&weighted, &ratios, (chains.chains, chains.per_start)), weighted }
+    }))
+}
+
+/// Logs of the ratios of the density to that of the mixture and the proposals together, each with the share of its draws.
+fn log_ratios(
+    (mixture, count): (&Mixture, usize),
+    proposals: &[(Proposal, usize)],
+    (draws, log_p): (&[f64], &[f64]),
+) -> Vec<f64> {
+    let total = count + proposals.iter().map(|(_, count)| count).sum::<usize>();
+    let share = |count: usize| (count as f64 / total as f64).ln();
+    let mut by_all: Vec<f64> = mixture.log_density(draws).iter().map(|q| share(count) + q).collect();
+    for (proposal, count) in proposals {
+        let each = proposal.log_density(draws);
+        by_all.iter_mut().zip(each).for_each(|(all, q)| *all = log_sum_exp(&[*all, share(*count) + q]));
+    }
+    log_p.iter().zip(&by_all).map(|(log_p, log_q)| log_p - log_q).collect()
+}
+
+/// Whether draws of chains, with these ratios, are more often where the ratio is largest than the weighted draws are, and than chance
+/// explains.
+fn lacks_mass(weighted: &WeightedDraws, of_chains: &[f64], shape: (usize, usize)) -> bool {
+    let weights = weighted.weights();
+    let mut order: Vec<usize> = (0..weights.len()).filter(|&i| weights[i] > 0.0).collect();
+    order.sort_by(|&i, &j| weighted.log_ratios[j].total_cmp(&weighted.log_ratios[i]));
+    let (mut beyond, mut square) = (0.0, 0.0);
+    let Some(&last) = order.iter().find(|&&i| {
+        beyond += weights[i];
+        square += weights[i] * weights[i];
+        beyond >= LARGEST
+    }) else {
+        return false;
+    };
+    let limit = weighted.log_ratios[last];
+    let there: Vec<f64> = of_chains.iter().map(|ratio| f64::from(u8::from(*ratio > limit))).collect();
+    let share = there.iter().sum::<f64>() / there.len().max(1) as f64;
+    let Some(judged) = judge_draws(&there, 1, shape).pop() else { return false };
+    let error = (share * (1.0 - share) / judged.ess.max(1.0) + square).sqrt();
+    share > TOO_MANY && share - beyond > multiple_for(1) * error
 }
 
 /// The parameter in which the draws of the chains differ from weighted ones by more than they may and than chance explains.
@@ -153,6 +203,8 @@ mod tests {
         let mut chains = run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap();
         let none = WeightedDraws::new(Vec::new(), Vec::new());
         let found = weigh(&mut *evaluator, (&mixture, &none), &chains, (1, &|_| true)).unwrap().unwrap();
+        assert!(!found.lacks_mass);
+        let found = found.weighted;
         assert!(found.psis.k_hat < 0.6 && found.psis.ess > 1_500.0, "{} {}", found.psis.k_hat, found.psis.ess);
         let evidence = log_sum_exp(&found.log_ratios) - (found.log_ratios.len() as f64).ln();
         // Weights with a relative variance of about one, of 4,000 draws.

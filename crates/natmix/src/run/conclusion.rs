@@ -13,8 +13,9 @@ use crate::chains::draws::ChainDraws;
 use crate::chains::earlier::Earlier;
 use crate::chains::modes::{ModeShares, Modes};
 use crate::chains::run::{self, ChainProgress, FEW_DIMENSIONS, Watch};
+use crate::chains::second_opinion::{self, SecondOpinion};
 use crate::chains::state::ChainState;
-use crate::chains::{evidence, second_opinion, visits};
+use crate::chains::{evidence, visits};
 use crate::config::{Config, Finish};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
@@ -219,7 +220,11 @@ impl FinishedRun<'_> {
             // Weighted draws do not depend on how far chains have gone into the neck of a hierarchy.
             let wanted = chains.scaled || !unjudged.diagnostics.level.holds();
             match around {
-                Some(around) if wanted && unjudged.weigh_again(target, &around) => weighted = around,
+                Some(SecondOpinion { weighted: around, lacks_mass: false })
+                    if wanted && unjudged.weigh_again(target, &around) =>
+                {
+                    weighted = around;
+                }
                 _ => {}
             }
         }
@@ -297,7 +302,7 @@ impl FinishedRun<'_> {
         evaluator: &mut dyn Evaluator,
         weighted: &WeightedDraws,
         chains: &mut ChainDraws,
-    ) -> Result<Option<WeightedDraws>, Error> {
+    ) -> Result<Option<SecondOpinion>, Error> {
         let Self { target, config, mixture, .. } = *self;
         if mixture.dim() > FEW_DIMENSIONS || chains.stopped {
             return Ok(None);
@@ -307,7 +312,8 @@ impl FinishedRun<'_> {
         if !chains.certificate.reasons.is_empty() {
             return Ok(around);
         }
-        let usable = around.as_ref().filter(|around| around.psis.trusted() && around.psis.ess >= CONFIRMING);
+        let usable = around.as_ref().filter(|around| !around.lacks_mass).map(|around| &around.weighted);
+        let usable = usable.filter(|around| around.psis.trusted() && around.psis.ess >= CONFIRMING);
         let differing = usable.and_then(|around| second_opinion::differs(target, chains, around));
         let (r_hat, of_density) = (chains.certificate.r_hat(), chains.density_r_hat());
         let log_concave = evaluator.is_log_concave();
