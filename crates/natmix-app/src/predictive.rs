@@ -35,6 +35,8 @@ const MOST_CHECKED: usize = 500;
 const CHECKED_TERMS: usize = 2_000_000;
 /// Draws that show how long one takes, where the time is limited.
 const TIMED: usize = 8;
+/// Rows that are looked up at once.
+const TAKEN: usize = 4_096;
 /// Most log likelihoods (rows times draws) that are stored with the draws.
 const KEPT: usize = 5_000_000;
 
@@ -272,13 +274,14 @@ pub(crate) fn loo_for_report(found: &LooFigures, log_scale: f64) -> Loo {
 /// What each row contributes to leave-one-out.
 fn loo_rows(found: &LooFigures, study: &Study) -> Result<LooRows, Error> {
     let data = study.regression.data();
-    let left_out = data.take(&found.left_out)?;
-    // Weights by row of the table, of those that were left out.
-    let weights = left_out.weights().map(|weights| {
-        let mut all = vec![0.0; data.rows()];
-        found.left_out.iter().zip(weights).for_each(|(row, weight)| all[*row] = *weight);
-        all
-    });
+    // Weights by row of the table, of those that were left out. Few rows at a time: all of them may be larger than the memory.
+    let mut weights: Option<Vec<f64>> = None;
+    for rows in found.left_out.chunks(TAKEN) {
+        let taken = data.take(rows)?;
+        let Some(own) = taken.weights() else { break };
+        let all = weights.get_or_insert_with(|| vec![0.0; data.rows()]);
+        rows.iter().zip(own).for_each(|(row, weight)| all[*row] = *weight);
+    }
     let log_scale = -units(study).1.ln();
     Ok(LooRows::new(found, log_scale, weights.as_deref(), Some(OutcomeMark::of_study(study)?)))
 }

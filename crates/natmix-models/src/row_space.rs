@@ -10,6 +10,8 @@ use natmix::target::Target;
 use natmix::target::reduction::{Reduction, Subspace};
 use std::sync::{Arc, OnceLock};
 
+/// Fewest columns with which it is worth it: smaller regressions take no time as they are.
+const LEAST_COLUMNS: usize = 30;
 /// Rows that are made orthogonal to earlier ones together.
 const BLOCK: usize = 32;
 /// What is left of a row, relative to the row, from which on it is rounding error.
@@ -24,7 +26,7 @@ const PASSES: usize = 4;
 pub(crate) struct RowSpace(OnceLock<Option<Reduction>>);
 
 impl RowSpace {
-    /// The smaller regression if the table is in memory and has fewer rows than columns. Each of so many blocks of coefficients has the
+    /// The smaller regression if the table is in memory and has fewer rows than columns, of which there are at least 30. Each of so many blocks of coefficients has the
     /// prior `N(0, diag(sd^2))`; `tail` further coordinates stay as they are.
     pub fn reduction<T: Target + Send + 'static>(
         &self,
@@ -33,7 +35,7 @@ impl RowSpace {
         regression: impl FnOnce(Observations) -> Result<T, Error>,
     ) -> Option<&Reduction> {
         let table = data.whole_table()?;
-        if table.rows() >= table.features() {
+        if table.rows() >= table.features() || table.features() < LEAST_COLUMNS {
             return None;
         }
         let find = || {

@@ -399,10 +399,13 @@ pub struct Ood {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loo {
     /// Expected log predictive density, summed over rows.
+    #[serde(with = "nullable")]
     pub elpd: f64,
-    /// Its standard error.
+    /// Its standard error; not known for a single row.
+    #[serde(with = "nullable")]
     pub se: f64,
     /// Effective number of parameters.
+    #[serde(with = "nullable")]
     pub p_loo: f64,
     /// Rows whose own k-hat is too large to trust their contribution.
     pub bad_rows: usize,
@@ -420,6 +423,7 @@ pub struct InfluentialRow {
     /// Its number; the first row of the table is 1.
     pub row: usize,
     /// Its k-hat.
+    #[serde(with = "nullable")]
     pub k_hat: f64,
 }
 
