@@ -158,11 +158,11 @@ mod tests {
 
     #[test]
     fn rows_without_any_extent_have_no_directions() {
-        let table = Observations::new(vec![0.0; 6], 3, vec![0.0, 1.0]).unwrap();
-        assert_eq!(Rows::of(&table, &[1.0; 3]).rank, 0);
+        let table = Observations::new(vec![0.0; 60], 30, vec![0.0, 1.0]).unwrap();
+        assert_eq!(Rows::of(&table, &[1.0; 30]).rank, 0);
         let none = RowSpace::default();
         assert!(
-            none.reduction(&table.into(), (&[1.0; 3], 1, 0), |_| -> Result<crate::Linear, Error> { panic!() })
+            none.reduction(&table.into(), (&[1.0; 30], 1, 0), |_| -> Result<crate::Linear, Error> { panic!() })
                 .is_none()
         );
     }

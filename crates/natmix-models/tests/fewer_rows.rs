@@ -78,7 +78,7 @@ fn delivered(fitted: &Fitted) -> Vec<f64> {
 #[test]
 fn densities_are_the_same_up_to_the_prior_beside_the_rows() {
     for kind in KINDS {
-        let regression = regression(kind, 6, 11);
+        let regression = regression(kind, 6, 31);
         let reduction = regression.target().reduction().unwrap();
         let subspace = &reduction.subspace;
         assert_eq!(subspace.dim(), regression.target().dim());
@@ -97,8 +97,10 @@ fn densities_are_the_same_up_to_the_prior_beside_the_rows() {
 #[test]
 fn tables_with_enough_rows_stay_as_they_are() {
     for kind in KINDS {
-        assert!(regression(kind, 6, 6).target().reduction().is_none());
-        assert!(regression(kind, 9, 6).target().reduction().is_none());
+        assert!(regression(kind, 31, 31).target().reduction().is_none());
+        assert!(regression(kind, 36, 31).target().reduction().is_none());
+        // Where there is nothing to gain, either.
+        assert!(regression(kind, 6, 11).target().reduction().is_none());
     }
 }
 
@@ -106,8 +108,8 @@ fn tables_with_enough_rows_stay_as_they_are() {
 #[test]
 fn a_lifted_mixture_has_the_density_of_lifted_draws() {
     for (kind, features, expected) in [
-        (RegressionKind::Linear { noise_sd: None }, 11, CovarianceKind::Full),
-        (RegressionKind::Softmax { classes: 3 }, 11, CovarianceKind::Full),
+        (RegressionKind::Linear { noise_sd: None }, 31, CovarianceKind::Full),
+        (RegressionKind::Softmax { classes: 3 }, 31, CovarianceKind::Full),
         (RegressionKind::Linear { noise_sd: None }, 1_500, CovarianceKind::LowRank),
         (RegressionKind::Softmax { classes: 3 }, 600, CovarianceKind::LowRank),
     ] {
@@ -247,22 +249,22 @@ fn a_lifted_mixture_is_a_start_and_chains_can_finish_it() {
 /// What a user says about covariances, starts and methods refers to the coefficients.
 #[test]
 fn other_settings_keep_the_coordinates_of_the_regression() {
-    let regression = regression(RegressionKind::Logistic, 6, 11);
+    let regression = regression(RegressionKind::Logistic, 6, 31);
     for config in [
         Config { covariance: CovarianceKind::Diag, ..Config::default() },
         Config { init_mean: vec![0.5], ..Config::default() },
         Config { max_iterations: 20, ..Parts::new(Method::Von).into() },
     ] {
         let fitted = fit(regression.target(), Config { diagnostic_draws: 0, ..config });
-        assert!(fitted.subspace.is_none() && fitted.mixture.dim() == 11);
+        assert!(fitted.subspace.is_none() && fitted.mixture.dim() == 31);
     }
 }
 
 #[test]
 fn rows_that_repeat_others_are_no_further_directions() {
-    let mut x: Vec<f64> = (0..4 * 9).map(wave).collect();
-    x.extend_from_within(9..27);
-    let table = Observations::new(x, 9, vec![0.0, 1.0, 1.0, 0.0, 0.0, 1.0]).unwrap();
+    let mut x: Vec<f64> = (0..4 * 36).map(wave).collect();
+    x.extend_from_within(36..108);
+    let table = Observations::new(x, 36, vec![0.0, 1.0, 1.0, 0.0, 0.0, 1.0]).unwrap();
     let regression = Regression::new(RegressionKind::Logistic, table, &[2.0]).unwrap();
     assert_eq!(regression.target().reduction().unwrap().subspace.reduced_dim(), 4);
     assert!(fit(regression.target(), Config::default()).diagnostics.unwrap().verdict.trusted);
