@@ -312,16 +312,17 @@ impl FinishedRun<'_> {
         if !chains.certificate.reasons.is_empty() {
             return Ok(around);
         }
-        let usable = around.as_ref().filter(|around| !around.lacks_mass).map(|around| &around.weighted);
-        let usable = usable.filter(|around| around.psis.trusted() && around.psis.ess >= CONFIRMING);
-        let differing = usable.and_then(|around| second_opinion::differs(target, chains, around));
+        let enough = |drawn: &WeightedDraws| drawn.psis.trusted() && drawn.psis.ess >= CONFIRMING;
+        let usable = around.as_ref().filter(|around| enough(&around.weighted));
+        let differing = usable.and_then(|around| second_opinion::differs(target, chains, &around.weighted));
         let (r_hat, of_density) = (chains.certificate.r_hat(), chains.density_r_hat());
         let log_concave = evaluator.is_log_concave();
         let reason = match (usable, differing) {
             // It has neither narrow peaks nor necks that chains could miss.
             _ if log_concave => None,
-            // Weights with a heavier tail are further off than their errors say: they may confirm chains, but not refute them.
-            (Some(around), Some(name)) if around.psis.k_hat < REFUTING_K_HAT => {
+            // Weights with a heavier tail, or without mass where chains go, are further off than their errors say: they may confirm
+            // chains, but not refute them.
+            (Some(around), Some(name)) if !around.lacks_mass && around.weighted.psis.k_hat < REFUTING_K_HAT => {
                 Some(format!("the chains differ from draws with importance weights in {name}"))
             }
             (Some(_), None) => None,
