@@ -11,7 +11,7 @@ use natmix::target::reduction::{Reduction, Subspace};
 use std::sync::{Arc, OnceLock};
 
 /// Fewest columns with which it is worth it: smaller regressions take no time as they are.
-const LEAST_COLUMNS: usize = 30;
+const LEAST_COLUMNS: usize = 40;
 /// Rows that are made orthogonal to earlier ones together.
 const BLOCK: usize = 32;
 /// What is left of a row, relative to the row, from which on it is rounding error.
@@ -26,7 +26,7 @@ const PASSES: usize = 4;
 pub(crate) struct RowSpace(OnceLock<Option<Reduction>>);
 
 impl RowSpace {
-    /// The smaller regression if the table is in memory and has fewer rows than columns, of which there are at least 30. Each of so many blocks of coefficients has the
+    /// The smaller regression if the table is in memory and has fewer rows than columns, of which there are at least 40. Each of so many blocks of coefficients has the
     /// prior `N(0, diag(sd^2))`; `tail` further coordinates stay as they are.
     pub fn reduction<T: Target + Send + 'static>(
         &self,
@@ -158,11 +158,11 @@ mod tests {
 
     #[test]
     fn rows_without_any_extent_have_no_directions() {
-        let table = Observations::new(vec![0.0; 60], 30, vec![0.0, 1.0]).unwrap();
-        assert_eq!(Rows::of(&table, &[1.0; 30]).rank, 0);
+        let table = Observations::new(vec![0.0; 80], 40, vec![0.0, 1.0]).unwrap();
+        assert_eq!(Rows::of(&table, &[1.0; 40]).rank, 0);
         let none = RowSpace::default();
         assert!(
-            none.reduction(&table.into(), (&[1.0; 30], 1, 0), |_| -> Result<crate::Linear, Error> { panic!() })
+            none.reduction(&table.into(), (&[1.0; 40], 1, 0), |_| -> Result<crate::Linear, Error> { panic!() })
                 .is_none()
         );
     }

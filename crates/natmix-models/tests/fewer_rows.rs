@@ -78,7 +78,7 @@ fn delivered(fitted: &Fitted) -> Vec<f64> {
 #[test]
 fn densities_are_the_same_up_to_the_prior_beside_the_rows() {
     for kind in KINDS {
-        let regression = regression(kind, 6, 31);
+        let regression = regression(kind, 6, 41);
         let reduction = regression.target().reduction().unwrap();
         let subspace = &reduction.subspace;
         assert_eq!(subspace.dim(), regression.target().dim());
@@ -97,8 +97,8 @@ fn densities_are_the_same_up_to_the_prior_beside_the_rows() {
 #[test]
 fn tables_with_enough_rows_stay_as_they_are() {
     for kind in KINDS {
-        assert!(regression(kind, 31, 31).target().reduction().is_none());
-        assert!(regression(kind, 36, 31).target().reduction().is_none());
+        assert!(regression(kind, 41, 41).target().reduction().is_none());
+        assert!(regression(kind, 36, 41).target().reduction().is_none());
         // Where there is nothing to gain, either.
         assert!(regression(kind, 6, 11).target().reduction().is_none());
     }
@@ -108,8 +108,8 @@ fn tables_with_enough_rows_stay_as_they_are() {
 #[test]
 fn a_lifted_mixture_has_the_density_of_lifted_draws() {
     for (kind, features, expected) in [
-        (RegressionKind::Linear { noise_sd: None }, 31, CovarianceKind::Full),
-        (RegressionKind::Softmax { classes: 3 }, 31, CovarianceKind::Full),
+        (RegressionKind::Linear { noise_sd: None }, 41, CovarianceKind::Full),
+        (RegressionKind::Softmax { classes: 3 }, 41, CovarianceKind::Full),
         (RegressionKind::Linear { noise_sd: None }, 1_500, CovarianceKind::LowRank),
         (RegressionKind::Softmax { classes: 3 }, 600, CovarianceKind::LowRank),
     ] {
@@ -216,7 +216,7 @@ fn posteriors_are_those_of_fits_in_all_coordinates() {
 
 #[test]
 fn bits_do_not_depend_on_threads_and_resuming() {
-    let regression = regression(RegressionKind::Logistic, 12, 30);
+    let regression = regression(RegressionKind::Logistic, 12, 45);
     let config = Config { seed: 3, ..Config::default() };
     let run = |threads| Fit::new(regression.target(), Config { threads, ..config.clone() }).run().unwrap();
     let (one, three) = (run(1), run(3));
@@ -230,7 +230,7 @@ fn bits_do_not_depend_on_threads_and_resuming() {
 
 #[test]
 fn a_lifted_mixture_is_a_start_and_chains_can_finish_it() {
-    for features in [30, 1_200] {
+    for features in [45, 1_200] {
         let sd = 2.0 * (30.0 / features as f64).sqrt();
         let table = table(RegressionKind::Logistic, 12, features);
         let regression = Regression::new(RegressionKind::Logistic, table, &[sd]).unwrap();
@@ -249,22 +249,22 @@ fn a_lifted_mixture_is_a_start_and_chains_can_finish_it() {
 /// What a user says about covariances, starts and methods refers to the coefficients.
 #[test]
 fn other_settings_keep_the_coordinates_of_the_regression() {
-    let regression = regression(RegressionKind::Logistic, 6, 31);
+    let regression = regression(RegressionKind::Logistic, 6, 41);
     for config in [
         Config { covariance: CovarianceKind::Diag, ..Config::default() },
         Config { init_mean: vec![0.5], ..Config::default() },
         Config { max_iterations: 20, ..Parts::new(Method::Von).into() },
     ] {
         let fitted = fit(regression.target(), Config { diagnostic_draws: 0, ..config });
-        assert!(fitted.subspace.is_none() && fitted.mixture.dim() == 31);
+        assert!(fitted.subspace.is_none() && fitted.mixture.dim() == 41);
     }
 }
 
 #[test]
 fn rows_that_repeat_others_are_no_further_directions() {
-    let mut x: Vec<f64> = (0..4 * 36).map(wave).collect();
-    x.extend_from_within(36..108);
-    let table = Observations::new(x, 36, vec![0.0, 1.0, 1.0, 0.0, 0.0, 1.0]).unwrap();
+    let mut x: Vec<f64> = (0..4 * 44).map(wave).collect();
+    x.extend_from_within(44..132);
+    let table = Observations::new(x, 44, vec![0.0, 1.0, 1.0, 0.0, 0.0, 1.0]).unwrap();
     let regression = Regression::new(RegressionKind::Logistic, table, &[2.0]).unwrap();
     assert_eq!(regression.target().reduction().unwrap().subspace.reduced_dim(), 4);
     assert!(fit(regression.target(), Config::default()).diagnostics.unwrap().verdict.trusted);

@@ -11,7 +11,7 @@
 //! | [`library`] | the functions of a compiled model |
 //! | [`names`] | from the names of values to variables with shapes |
 //! | [`messages`] | what models print and complain about, each message once |
-//! | [`toolchain`], [`compile`], [`include`], [`cache`] | from a program to a library |
+//! | [`toolchain`], [`compile`], [`mod@include`], [`cache`] | from a program to a library |
 
 pub mod cache;
 mod command;
