@@ -125,8 +125,9 @@ fn tests(ranks: &[Vec<f64>]) -> [f64; SCALES + 1] {
 }
 
 fn check(family: Family) {
-    let slow = std::env::var_os("NATMIX_SLOW").is_some();
-    let (data_sets, groups) = if slow { (100, 200) } else { (40, 45) };
+    // The large version takes several minutes of processor time.
+    let long = std::env::var_os("NATMIX_LONG").is_some();
+    let (data_sets, groups) = if long { (100, 200) } else { (40, 45) };
     let found = ranks(family, data_sets, groups);
     let [right, narrow, shifted] = [&found.right, &found.narrow, &found.shifted].map(|ranks| tests(ranks));
     println!(

@@ -35,8 +35,8 @@ fn check(family: Family, formula: &str) {
     let truth: Vec<Marginal> = names.iter().map(|name| reference(&references, family.name(), name)).collect();
     let stored = references.lines().filter(|line| line.split('\t').next() == Some(family.name())).count();
     assert_eq!(stored, truth.len(), "{names:?}");
-    // Five seeds take minutes for all families: `NATMIX_SLOW=1` runs them.
-    let seeds = if std::env::var_os("NATMIX_SLOW").is_some() { 1..=5 } else { 1..=1 };
+    // Five seeds take minutes for all families: `NATMIX_LONG=1` runs them.
+    let seeds = if std::env::var_os("NATMIX_LONG").is_some() { 1..=5 } else { 1..=1 };
     let mut failed = Vec::new();
     for seed in seeds {
         let fitted = fit(&study.model, &Config { seed, ..Config::default() }).unwrap();

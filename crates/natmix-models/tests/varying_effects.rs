@@ -86,15 +86,15 @@ fn three_hundred_groups() {
 fn single_rows_and_no_spread() {
     let mut sizes = vec![1; 60];
     sizes.extend([7; 25]);
-    check("60 groups of 1 and 25 of 7", &sizes, (0.6, 1.0), seeds());
-    check("10 groups of 8 without spread", &[8; 10], (0.0, 1.0), seeds());
-    check("85 groups of 6 without spread", &[6; 85], (0.0, 1.0), seeds());
+    check("60 groups of 1 and 25 of 7", &sizes, (0.6, 1.0), 1..=1);
+    check("10 groups of 8 without spread", &[8; 10], (0.0, 1.0), 1..=1);
+    check("85 groups of 6 without spread", &[6; 85], (0.0, 1.0), 1..=1);
 }
 
-/// As many as a person has: minutes, so only with `NATMIX_SLOW=1`.
+/// As many as a person has: many minutes, so only with `NATMIX_LONG=1`.
 #[test]
 fn two_thousand_groups() {
-    if std::env::var_os("NATMIX_SLOW").is_none() {
+    if std::env::var_os("NATMIX_LONG").is_none() {
         return;
     }
     check("1000 groups of 5", &[5; 1000], (0.7, 1.0), 1..=2);
