@@ -26,8 +26,8 @@ const PASSES: usize = 4;
 pub(crate) struct RowSpace(OnceLock<Option<Reduction>>);
 
 impl RowSpace {
-    /// The smaller regression if the table is in memory and has fewer rows than columns, of which there are at least 40. Each of so many blocks of coefficients has the
-    /// prior `N(0, diag(sd^2))`; `tail` further coordinates stay as they are.
+    /// The smaller regression if the table is in memory and has fewer rows than columns, of which there are at least 40. Each of so
+    /// many blocks of coefficients has the prior `N(0, diag(sd^2))`; `tail` further coordinates stay as they are.
     pub fn reduction<T: Target + Send + 'static>(
         &self,
         data: &Dataset,
