@@ -19,7 +19,7 @@ def run_nuts(options):
 
     references = References(options.reference, options.long, options.again, tell)
     for name in options.models:
-        references.draws(name)
+        references.truth(name)
         tell(f"{name}: usual {json.dumps(references.usual(name))}")
 
 
@@ -38,10 +38,10 @@ def compare(options, results):
         left = [seed for seed in options.seeds if not results.has(name, seed)]
         if not left:
             continue
-        usual, draws = references.usual(name), references.draws(name)
+        usual, true = references.usual(name), references.truth(name)
         for seed in left:
             tell(f"{name}: natmix, seed {seed}")
-            results.add(name, seed, fit(name, seed, draws), usual)
+            results.add(name, seed, fit(name, seed, true), usual)
             tell("\n".join(map(table.line, results.rows([name], [seed]))) or results.fits[-1]["failed"])
 
 

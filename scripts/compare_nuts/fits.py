@@ -11,7 +11,7 @@ from .stopwatch import Stopwatch
 JUDGED_DRAWS = 10_000
 
 
-def fit(name, seed, reference):
+def fit(name, seed, true):
     """Figures of one fit; a fit that fails has only the reason, as `failed`."""
     model = build(name)
     watch = Stopwatch()
@@ -29,7 +29,7 @@ def fit(name, seed, reference):
             **time,
             "components": post.components,
             "trusted": post.trusted,
-            **judge(draws, reference),
+            **judge(draws, true),
         }
     except Exception as error:  # noqa: BLE001 - a model that fails is a result, and the others still run
         return {"failed": f"{type(error).__name__}: {error}"[:300]}

@@ -1,4 +1,4 @@
-"""What natmix is compared with: the usual run of NUTS, and draws that are long or exact enough to serve as the truth."""
+"""What natmix is compared with: the usual run of NUTS, and figures of draws that are long or exact enough to serve as the truth."""
 
 import json
 import os
@@ -9,14 +9,15 @@ import numpy as np
 from . import nuts
 from .catalogue import CATALOGUE
 from .files import replace
+from .judge import truth
 from .models import WALK_SD, WALK_STEPS, build
 
 USUAL_DRAWS, USUAL_SEED, LONG_SEED = 1000, 0, 1
 
 
 class References:
-    """Runs of NUTS, kept in a folder if there is one: `MODEL-usual.json` has the figures of the usual run, `MODEL-N.npz` the
-    draws of the long one, with N per chain."""
+    """Runs of NUTS, kept in a folder if there is one: `MODEL-usual.json` has the figures of the usual run,
+    `MODEL-N.npz` the truth by the long one, with N draws per chain."""
 
     def __init__(self, folder, kept, again=False, tell=print):
         self.folder = None if folder is None else Path(folder)
@@ -35,18 +36,18 @@ class References:
             replace(path, json.dumps(figures).encode())
         return figures
 
-    def draws(self, name):
-        """The reference draws `{site: (draw, ...)}`."""
+    def truth(self, name):
+        """The truth `{site: (figure, ...)}`."""
         path = self._path(f"{name}-{self.kept}.npz")
         if path and path.exists():
             with np.load(path) as stored:
                 return dict(stored)
-        draws = self._make(name)
+        found = truth(self._make(name))
         if path:
             part = path.with_name(f"{name}-{self.kept}.part.npz")
-            np.savez(part, **draws)
+            np.savez(part, **found)
             os.replace(part, path)
-        return draws
+        return found
 
     def _make(self, name):
         if name == "walk_500":

@@ -14,7 +14,7 @@ from numpyro.infer.util import log_density
 from compare_nuts import nuts, table
 from compare_nuts.arguments import arguments
 from compare_nuts.catalogue import CATALOGUE
-from compare_nuts.judge import first_labelling, judge, quantile_errors
+from compare_nuts.judge import first_labelling, judge, quantile_errors, truth
 from compare_nuts.models import SIMULATED, WALK_STEPS, build
 from compare_nuts.reference import References, both_labellings, walk_draws
 from compare_nuts.results import Results
@@ -31,7 +31,7 @@ def drawn(seed, size=10_000):
 
 
 def test_draws_of_the_same_distribution_are_right(normal):
-    found = judge({"x": drawn(2)}, {"x": normal})
+    found = judge({"x": drawn(2)}, truth({"x": normal}))
     assert found["right"] and found["error"] < 0.6 and found["at"] == "x"
     assert found["mean_error"] < 0.05 and 0.97 < found["sd_ratio"][0] < found["sd_ratio"][1] < 1.03
 
@@ -39,18 +39,18 @@ def test_draws_of_the_same_distribution_are_right(normal):
 def test_shifted_narrow_and_wide_draws_are_wrong(normal):
     # The limit: 0.05 of the 5-95% width of 3.29 is a shift by 0.16 sd, or the sd wrong by 10%.
     for draws in (drawn(2) + 0.3, 0.8 * drawn(2), 1.25 * drawn(2)):
-        found = judge({"x": draws}, {"x": normal})
+        found = judge({"x": draws}, truth({"x": normal}))
         assert not found["right"] and found["error"] > 1.3
-    assert judge({"x": drawn(2) + 0.08}, {"x": normal})["right"]
-    assert judge({"x": 1.05 * drawn(2)}, {"x": normal})["right"]
+    assert judge({"x": drawn(2) + 0.08}, truth({"x": normal}))["right"]
+    assert judge({"x": 1.05 * drawn(2)}, truth({"x": normal}))["right"]
 
 
 def test_one_wrong_scalar_is_enough(normal):
     draws = drawn(2)
     draws[:, 1] += 0.3
-    errors = quantile_errors(draws, normal)
+    errors = quantile_errors(draws, truth({"x": normal})["x"])
     assert errors.shape == (3,) and errors[1] > 1.3 and max(errors[0], errors[2]) < 0.6
-    found = judge({"w": drawn(3), "x": draws}, {"w": normal, "x": normal})
+    found = judge({"w": drawn(3), "x": draws}, truth({"w": normal, "x": normal}))
     assert not found["right"] and found["at"] == "x"
 
 
@@ -58,10 +58,10 @@ def test_heavy_tails_are_judged_by_their_quantiles():
     rng = np.random.default_rng(3)
     cauchy, again = rng.standard_cauchy((2, 40_000, 2))
     # No moments, and the sd is that of the largest draw: quantiles decide.
-    found = judge({"x": again}, {"x": cauchy})
+    found = judge({"x": again}, truth({"x": cauchy}))
     assert found["right"] and not 0.9 < found["sd_ratio"][0] < found["sd_ratio"][1] < 1.1
     # A normal with the same quartiles lacks the tails.
-    assert not judge({"x": rng.normal(size=(10_000, 2)) / 0.6745}, {"x": cauchy})["right"]
+    assert not judge({"x": rng.normal(size=(10_000, 2)) / 0.6745}, truth({"x": cauchy}))["right"]
 
 
 def test_a_median_in_a_gap_does_not_decide():
@@ -70,15 +70,15 @@ def test_a_median_in_a_gap_does_not_decide():
     def two(size, share):
         return np.where(rng.random((size, 1)) < share, -5.0, 5.0) + rng.normal(size=(size, 1))
 
-    assert judge({"x": two(10_000, 0.505)}, {"x": two(40_000, 0.495)})["right"]
-    assert not judge({"x": two(10_000, 0.56)}, {"x": two(40_000, 0.5)})["right"]
+    assert judge({"x": two(10_000, 0.505)}, truth({"x": two(40_000, 0.495)}))["right"]
+    assert not judge({"x": two(10_000, 0.56)}, truth({"x": two(40_000, 0.5)}))["right"]
 
 
 def test_draws_that_do_not_fit_are_an_error(normal):
     with pytest.raises(ValueError, match="shape"):
-        judge({"x": normal[:, :2]}, {"x": normal})
+        judge({"x": normal[:, :2]}, truth({"x": normal}))
     with pytest.raises(ValueError, match="not finite"):
-        judge({"x": np.where(normal > 3, np.nan, normal)}, {"x": normal})
+        judge({"x": np.where(normal > 3, np.nan, normal)}, truth({"x": normal}))
 
 
 def test_models_are_those_of_the_catalogue():
@@ -173,7 +173,7 @@ def test_runs_of_nuts_are_kept(tmp_path, monkeypatch):
     for _ in range(2):
         references = References(tmp_path, 7, tell=lambda _: None)
         assert references.usual("two_lines")["evaluations"] == 10
-        assert references.draws("two_lines")["a"].shape == (56, 2)
+        assert references.truth("two_lines")["a"].shape == (7, 2)
     assert runs == [(1000, 0), (7, 1)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["two_lines-7.npz", "two_lines-usual.json"]
     References(tmp_path, 7, again=True, tell=lambda _: None).usual("two_lines")
