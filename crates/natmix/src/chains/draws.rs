@@ -42,6 +42,11 @@ impl ChainDraws {
         self.draws.len().checked_div(self.log_p.len()).unwrap_or(0)
     }
 
+    /// Draws of the first half of the iterations, which proposals are fitted to.
+    pub(super) fn half(&self) -> usize {
+        self.log_p.len().checked_div(self.chains).unwrap_or(0) / 2 * self.chains
+    }
+
     /// R-hat of the log density.
     pub(crate) fn density_r_hat(&self) -> f64 {
         judge_draws(&self.log_p, 1, (self.chains, self.per_start)).first().map_or(f64::NAN, |one| one.r_hat)

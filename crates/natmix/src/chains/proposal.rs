@@ -34,7 +34,7 @@ pub(crate) struct Proposal {
 impl Proposal {
     /// Around the first half of the draws of chains. None also where there are too few.
     pub fn around_chains(chains: &ChainDraws) -> Option<Self> {
-        let (d, half) = (chains.dim(), chains.log_p.len() / chains.chains / 2 * chains.chains);
+        let (d, half) = (chains.dim(), chains.half());
         if half < (2 * d).max(1) { None } else { Self::around(&chains.draws[..half * d], chains.scales.clone(), d) }
     }
 

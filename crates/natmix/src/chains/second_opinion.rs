@@ -6,12 +6,13 @@
 //!
 //! Weights miss mass where hardly any proposal goes, and do not notice: what was never drawn has no weight. The chains may have been
 //! there. So the ratio of the density to that of the proposals is compared, too: if chains are more often where it is large than the
-//! weighted draws say, these lack that mass.
+//! weighted draws say, these lack that mass. It makes them differ from right chains. But below a ratio `c` nothing is missing: draws with
+//! the weights `min(ratio, c)`, and those of the chains with the weights `min(1, c / ratio)`, are both draws of `min(p, c q)`, whatever the
+//! proposals `q`. That is what is compared then. Chains which have missed a place where the proposals go still differ.
 
 use super::certificate::judge_draws;
 use super::draws::ChainDraws;
 use super::proposal::Proposal;
-use super::statistics::mean_and_variance;
 use crate::answer::accuracy::{MEAN_LIMIT, PROBABILITIES, PROBABILITY_LIMIT, QUANTILE_LIMIT, SD_LIMIT, multiple_for};
 use crate::answer::diagnose::WeightedDraws;
 use crate::error::Error;
@@ -37,8 +38,10 @@ const STREAM: u64 = 5;
 #[derive(Debug)]
 pub(crate) struct SecondOpinion {
     pub weighted: WeightedDraws,
-    /// Whether chains go where the proposals hardly do, so that the weights lack mass.
-    pub lacks_mass: bool,
+    /// Logs of the ratios at the last draws of the chains, which no proposal was fitted to: at the others they are too small.
+    of_chains: Vec<f64>,
+    /// Log of the ratio beyond which weights lack mass, if they do.
+    cut: Option<f64>,
 }
 
 /// Draws of the mixture (`known`) and around those of the chains, weighted together, and again around what that gives until they
@@ -89,8 +92,10 @@ pub(crate) fn weigh(
         }
     }
     Ok(weighted.map(|weighted| {
-        let ratios = log_ratios((mixture, own.len()), &proposals, (&chains.draws, &chains.log_p));
-        SecondOpinion { lacks_mass: lacks_mass(&weighted, &ratios, (chains.chains, chains.per_start)), weighted }
+        let half = chains.half();
+        let later = (&chains.draws[half * d..], &chains.log_p[half..]);
+        let of_chains = log_ratios((mixture, own.len()), &proposals, later);
+        SecondOpinion::of(weighted, of_chains, (chains.chains, chains.per_start))
     }))
 }
 
@@ -110,82 +115,131 @@ fn log_ratios(
     log_p.iter().zip(&by_all).map(|(log_p, log_q)| log_p - log_q).collect()
 }
 
-/// Whether draws of chains, with these ratios, are more often where the ratio is largest than the weighted draws are, and than chance
-/// explains.
-fn lacks_mass(weighted: &WeightedDraws, of_chains: &[f64], shape: (usize, usize)) -> bool {
-    let weights = weighted.weights();
-    let mut order: Vec<usize> = (0..weights.len()).filter(|&i| weights[i] > 0.0).collect();
-    order.sort_by(|&i, &j| weighted.log_ratios[j].total_cmp(&weighted.log_ratios[i]));
-    let (mut beyond, mut square) = (0.0, 0.0);
-    let Some(&last) = order.iter().find(|&&i| {
-        beyond += weights[i];
-        square += weights[i] * weights[i];
-        beyond >= LARGEST
-    }) else {
-        return false;
-    };
-    let limit = weighted.log_ratios[last];
-    let there: Vec<f64> = of_chains.iter().map(|ratio| f64::from(u8::from(*ratio > limit))).collect();
-    let share = there.iter().sum::<f64>() / there.len().max(1) as f64;
-    let Some(judged) = judge_draws(&there, 1, shape).pop() else { return false };
-    let error = (share * (1.0 - share) / judged.ess.max(1.0) + square).sqrt();
-    share > TOO_MANY && share - beyond > multiple_for(1) * error
+impl SecondOpinion {
+    /// With the ratios at the draws of so many chains, of which some have started at one point each.
+    fn of(weighted: WeightedDraws, of_chains: Vec<f64>, shape: (usize, usize)) -> Self {
+        let weights = weighted.weights();
+        let mut order: Vec<usize> = (0..weights.len()).filter(|&i| weights[i] > 0.0).collect();
+        order.sort_by(|&i, &j| weighted.log_ratios[j].total_cmp(&weighted.log_ratios[i]));
+        let (mut beyond, mut square) = (0.0, 0.0);
+        let last = order.into_iter().find(|&i| {
+            beyond += weights[i];
+            square += weights[i] * weights[i];
+            beyond >= LARGEST
+        });
+        let limit = last.map_or(f64::INFINITY, |last| weighted.log_ratios[last]);
+        let there: Vec<f64> = of_chains.iter().map(|ratio| f64::from(u8::from(*ratio > limit))).collect();
+        let share = there.iter().sum::<f64>() / there.len().max(1) as f64;
+        let ess = judge_draws(&there, 1, shape).first().map_or(0.0, |one| one.ess);
+        let error = (share * (1.0 - share) / ess.max(1.0) + square).sqrt();
+        let lacks_mass = share > TOO_MANY && share - beyond > multiple_for(1) * error;
+        Self { weighted, of_chains, cut: lacks_mass.then_some(limit) }
+    }
+
+    /// Whether chains go where the proposals hardly do, so that the weights lack mass.
+    pub fn lacks_mass(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// The parameter in which the draws of the chains differ from the weighted ones by more than they may and than chance explains;
+    /// mass that these lack does not count.
+    pub fn differs(&self, target: &dyn Target, chains: &ChainDraws) -> Option<String> {
+        let found = self.differs_below(None, target, chains)?;
+        match self.cut {
+            Some(_) => self.differs_below(self.cut, target, chains),
+            None => Some(found),
+        }
+    }
+
+    /// The same for all draws, or for those of `min(p, c q)`.
+    fn differs_below(&self, cut: Option<f64>, target: &dyn Target, chains: &ChainDraws) -> Option<String> {
+        let names = target.parameter_names();
+        let d = target.dim();
+        let in_parameters = |draws: &[f64]| -> Vec<f64> {
+            let mut values = vec![0.0; draws.len() / d * names.len()];
+            for (z, row) in draws.chunks_exact(d).zip(values.chunks_exact_mut(names.len())) {
+                target.to_parameters(z, row);
+            }
+            values
+        };
+        let all = chains.log_p.len();
+        let (our_weights, weights) = self.weights_below(cut, all);
+        let share = our_weights.len() as f64 / all as f64;
+        let ours = in_parameters(&chains.draws[(all - our_weights.len()) * d..]);
+        let theirs = in_parameters(&self.weighted.draws);
+        let multiple = multiple_for(names.len());
+        let differs = |j: usize| {
+            let column = |values: &[f64]| -> Vec<f64> { values.iter().skip(j).step_by(names.len()).copied().collect() };
+            let (ours, theirs) = (column(&ours), column(&theirs));
+            let ess = share * chains.certificate.parameters[j].ess;
+            let mean_of = |figure: &dyn Fn(f64) -> f64| -> f64 {
+                ours.iter().zip(&our_weights).map(|(x, w)| w * figure(*x)).sum()
+            };
+            let mean = mean_of(&|x| x);
+            let variance = mean_of(&|x| (x - mean).powi(2));
+            let mut order: Vec<usize> = (0..ours.len()).collect();
+            order.sort_unstable_by(|&a, &b| ours[a].total_cmp(&ours[b]));
+            let at = |p: f64| {
+                let mut below = 0.0;
+                let place = order.iter().find(|&&i| {
+                    below += our_weights[i];
+                    below > p
+                });
+                ours[*place.unwrap_or(&order[order.len() - 1])]
+            };
+            let quantiles = PROBABILITIES.map(|p| (p, at(p)));
+            let width = quantiles[quantiles.len() - 1].1 - quantiles[0].1;
+            // Weighted mean of a figure that the chains say is zero on average, and how well it is known.
+            let off = |figure: &dyn Fn(f64) -> f64, variance: f64| {
+                let (mut sum, mut square) = (0.0, 0.0);
+                for (x, w) in theirs.iter().zip(&weights) {
+                    sum += w * figure(*x);
+                    square += (w * figure(*x)).powi(2);
+                }
+                (sum.abs(), (square + variance / ess).sqrt())
+            };
+            let too_far = |(off, error): (f64, f64), limit: f64| off > limit && off > multiple * error;
+            let share_below =
+                |limit: f64| -> f64 { theirs.iter().zip(&weights).filter(|(x, _)| **x <= limit).map(|(_, w)| w).sum() };
+            let quantile_differs = |(p, at): (f64, f64)| {
+                let reach = QUANTILE_LIMIT * width;
+                let beyond = share_below(at - reach) > p || share_below(at + reach) < p;
+                let below = off(&|x| f64::from(u8::from(x <= at)) - p, p * (1.0 - p));
+                beyond && too_far(below, PROBABILITY_LIMIT)
+            };
+            let sd = variance.sqrt();
+            let kurtosis = mean_of(&|x| ((x - mean) / sd).powi(4));
+            quantiles.into_iter().any(quantile_differs)
+                || too_far(off(&|x| (x - mean) / sd, 1.0), MEAN_LIMIT)
+                || too_far(off(&|x| 0.5 * (((x - mean) / sd).powi(2) - 1.0), 0.25 * (kurtosis - 1.0)), SD_LIMIT)
+        };
+        (0..names.len()).find(|&j| differs(j)).map(|j| names[j].clone())
+    }
+
+    /// Normalised weights of the draws of the chains, `all` of them or the last, and of the weighted ones.
+    fn weights_below(&self, cut: Option<f64>, all: usize) -> (Vec<f64>, Vec<f64>) {
+        let smoothed = self.weighted.weights();
+        let Some(cut) = cut else { return (vec![1.0 / all as f64; all], smoothed) };
+        let of_chains = self.of_chains.iter().map(|ratio| (cut - ratio).min(0.0).exp());
+        let of_weighted = self.weighted.log_ratios.iter().zip(smoothed);
+        let of_weighted = of_weighted.map(|(ratio, w)| if w > 0.0 { (ratio - cut).min(0.0).exp() } else { 0.0 });
+        (normalised(of_chains.collect()), normalised(of_weighted.collect()))
+    }
 }
 
-/// The parameter in which the draws of the chains differ from weighted ones by more than they may and than chance explains.
-pub(crate) fn differs(target: &dyn Target, chains: &ChainDraws, weighted: &WeightedDraws) -> Option<String> {
-    let names = target.parameter_names();
-    let d = target.dim();
-    let in_parameters = |draws: &[f64]| -> Vec<f64> {
-        let mut values = vec![0.0; draws.len() / d * names.len()];
-        for (z, row) in draws.chunks_exact(d).zip(values.chunks_exact_mut(names.len())) {
-            target.to_parameters(z, row);
-        }
-        values
-    };
-    let (ours, theirs, weights) = (in_parameters(&chains.draws), in_parameters(&weighted.draws), weighted.weights());
-    let multiple = multiple_for(names.len());
-    let differs = |j: usize| {
-        let column = |values: &[f64]| -> Vec<f64> { values.iter().skip(j).step_by(names.len()).copied().collect() };
-        let (mut ours, theirs) = (column(&ours), column(&theirs));
-        let ess = chains.certificate.parameters[j].ess;
-        let (mean, variance) = mean_and_variance(ours.iter().copied());
-        ours.sort_unstable_by(f64::total_cmp);
-        let at = |p: f64| ours[((p * ours.len() as f64) as usize).min(ours.len() - 1)];
-        let width = at(0.95) - at(0.05);
-        // Weighted mean of a figure that the chains say is zero on average, and how well it is known.
-        let off = |figure: &dyn Fn(f64) -> f64, variance: f64| {
-            let (mut sum, mut square) = (0.0, 0.0);
-            for (x, w) in theirs.iter().zip(&weights) {
-                sum += w * figure(*x);
-                square += (w * figure(*x)).powi(2);
-            }
-            (sum.abs(), (square + variance / ess).sqrt())
-        };
-        let too_far = |(off, error): (f64, f64), limit: f64| off > limit && off > multiple * error;
-        let share_below =
-            |limit: f64| -> f64 { theirs.iter().zip(&weights).filter(|(x, _)| **x <= limit).map(|(_, w)| w).sum() };
-        let quantiles = PROBABILITIES.into_iter().any(|p| {
-            let reach = QUANTILE_LIMIT * width;
-            let beyond = share_below(at(p) - reach) > p || share_below(at(p) + reach) < p;
-            let below = off(&|x| f64::from(u8::from(x <= at(p))) - p, p * (1.0 - p));
-            beyond && too_far(below, PROBABILITY_LIMIT)
-        });
-        let sd = variance.sqrt();
-        let kurtosis = ours.iter().map(|x| ((x - mean) / sd).powi(4)).sum::<f64>() / ours.len() as f64;
-        quantiles
-            || too_far(off(&|x| (x - mean) / sd, 1.0), MEAN_LIMIT)
-            || too_far(off(&|x| 0.5 * (((x - mean) / sd).powi(2) - 1.0), 0.25 * (kurtosis - 1.0)), SD_LIMIT)
-    };
-    (0..names.len()).find(|&j| differs(j)).map(|j| names[j].clone())
+fn normalised(mut weights: Vec<f64>) -> Vec<f64> {
+    let total: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|w| *w /= total);
+    weights
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chains::certificate::Certificate;
     use crate::chains::earlier::Earlier;
     use crate::chains::examples::Groups;
-    use crate::chains::run::{Plan, run};
+    use crate::chains::run::{CHAINS, PER_START, Plan, run};
     use crate::evaluate::{Limits, of_target};
     use crate::family::Gaussian;
     use crate::workspace::ScratchPool;
@@ -203,18 +257,72 @@ mod tests {
         let mut chains = run(&plan, &mut *evaluator, &mut |_, _, _| true, &mut None).unwrap();
         let none = WeightedDraws::new(Vec::new(), Vec::new());
         let found = weigh(&mut *evaluator, (&mixture, &none), &chains, (1, &|_| true)).unwrap().unwrap();
-        assert!(!found.lacks_mass);
-        let found = found.weighted;
-        assert!(found.psis.k_hat < 0.6 && found.psis.ess > 1_500.0, "{} {}", found.psis.k_hat, found.psis.ess);
-        let evidence = log_sum_exp(&found.log_ratios) - (found.log_ratios.len() as f64).ln();
+        assert!(!found.lacks_mass());
+        let WeightedDraws { log_ratios, psis, .. } = &found.weighted;
+        assert!(psis.k_hat < 0.6 && psis.ess > 1_500.0, "{} {}", psis.k_hat, psis.ess);
+        let evidence = log_sum_exp(log_ratios) - (log_ratios.len() as f64).ln();
         // Weights with a relative variance of about one, of 4,000 draws.
         assert!((evidence - groups.log_evidence()).abs() < 0.08, "{evidence} {}", groups.log_evidence());
-        assert_eq!(differs(&target, &chains, &found), None);
+        assert_eq!(found.differs(&target, &chains), None);
         // Chains that never were in the neck.
         let mut kept: Vec<f64> = chains.draws.chunks_exact(d).map(|z| z[1]).collect();
         kept.sort_by(f64::total_cmp);
         let neck = kept[kept.len() / 8];
-        chains.draws = chains.draws.chunks_exact(d).filter(|z| z[1] > neck).flatten().copied().collect();
-        assert!(differs(&target, &chains, &found).is_some());
+        let half = chains.half();
+        let rows: Vec<usize> = (0..chains.log_p.len()).filter(|i| chains.draws[i * d + 1] > neck).collect();
+        chains.draws = rows.iter().flat_map(|i| &chains.draws[i * d..(i + 1) * d]).copied().collect();
+        chains.log_p = rows.iter().map(|&i| chains.log_p[i]).collect();
+        let of_chains = rows.iter().filter(|i| **i >= half).map(|i| found.of_chains[i - half]).collect();
+        let found = SecondOpinion::of(found.weighted, of_chains, (1, 1));
+        assert!(found.differs(&target, &chains).is_some());
+    }
+
+    /// Exact draws of `p`, as if chains had left them, and draws of a proposal, with their weights.
+    fn compared(p: &Mixture, chains: &Mixture, proposal: &Mixture) -> (SecondOpinion, Option<String>) {
+        const COUNT: usize = 19_200;
+        let log_ratios = |draws: &[f64]| -> Vec<f64> {
+            p.log_density(draws).iter().zip(proposal.log_density(draws)).map(|(p, q)| p - q).collect()
+        };
+        let (draws, proposed) = (chains.sample(COUNT, 1), proposal.sample(COUNT, 2));
+        let parameters = judge_draws(&draws, 1, (CHAINS, PER_START));
+        let chains = ChainDraws {
+            log_p: p.log_density(&draws),
+            energy: vec![0.0; COUNT],
+            diverged: vec![false; COUNT],
+            chains: CHAINS,
+            per_start: PER_START,
+            certificate: Certificate { parameters, diverged: 0.0, reasons: Vec::new() },
+            scaled: false,
+            scales: None,
+            stopped: false,
+            modes: None,
+            draws,
+        };
+        let of_chains = log_ratios(&chains.draws[chains.half()..]);
+        let weights = log_ratios(&proposed);
+        let weighted = WeightedDraws::new(proposed, weights);
+        let found = SecondOpinion::of(weighted, of_chains, (CHAINS, PER_START));
+        let differs = found.differs(p, &chains);
+        (found, differs)
+    }
+
+    #[test]
+    fn weights_that_lack_mass_do_not_refute_chains_which_lack_none() {
+        let normal = |sd: f64| Gaussian::isotropic(vec![0.0], sd);
+        let p = Mixture::new(&[0.9, 0.1], vec![normal(1.0), normal(3.0)]).unwrap();
+        let narrow = Mixture::single(normal(1.05));
+        let (found, differs) = compared(&p, &p, &narrow);
+        // Both are right about what lies below the cut, and the chains about the rest.
+        assert!(differs.is_none() && found.lacks_mass(), "{differs:?}");
+        // Weights that have all: chains without tails are refuted, right ones are not.
+        let wide = Mixture::single(normal(3.0));
+        let (found, differs) = compared(&p, &narrow, &wide);
+        assert!(differs.is_some() && !found.lacks_mass(), "{differs:?}");
+        let (found, differs) = compared(&p, &p, &wide);
+        assert!(differs.is_none() && !found.lacks_mass(), "{differs:?}");
+        // Neither has all: chains that are wrong where the proposals go are refuted as well.
+        let shifted = Mixture::new(&[0.9, 0.1], vec![Gaussian::isotropic(vec![0.4], 1.0), normal(3.0)]).unwrap();
+        let (_, differs) = compared(&p, &shifted, &narrow);
+        assert!(differs.is_some());
     }
 }

@@ -220,10 +220,8 @@ impl FinishedRun<'_> {
             // Weighted draws do not depend on how far chains have gone into the neck of a hierarchy.
             let wanted = chains.scaled || !unjudged.diagnostics.level.holds();
             match around {
-                Some(SecondOpinion { weighted: around, lacks_mass: false })
-                    if wanted && unjudged.weigh_again(target, &around) =>
-                {
-                    weighted = around;
+                Some(around) if wanted && !around.lacks_mass() && unjudged.weigh_again(target, &around.weighted) => {
+                    weighted = around.weighted;
                 }
                 _ => {}
             }
@@ -314,18 +312,18 @@ impl FinishedRun<'_> {
         }
         let enough = |drawn: &WeightedDraws| drawn.psis.trusted() && drawn.psis.ess >= CONFIRMING;
         let usable = around.as_ref().filter(|around| enough(&around.weighted));
-        let differing = usable.and_then(|around| second_opinion::differs(target, chains, &around.weighted));
+        let usable = usable.map(|around| (around, around.differs(target, chains)));
         let (r_hat, of_density) = (chains.certificate.r_hat(), chains.density_r_hat());
         let log_concave = evaluator.is_log_concave();
-        let reason = match (usable, differing) {
+        let reason = match usable {
             // It has neither narrow peaks nor necks that chains could miss.
             _ if log_concave => None,
             // Weights with a heavier tail, or without mass where chains go, are further off than their errors say: they may confirm
             // chains, but not refute them.
-            (Some(around), Some(name)) if !around.lacks_mass && around.weighted.psis.k_hat < REFUTING_K_HAT => {
+            Some((around, Some(name))) if !around.lacks_mass() && around.weighted.psis.k_hat < REFUTING_K_HAT => {
                 Some(format!("the chains differ from draws with importance weights in {name}"))
             }
-            (Some(_), None) => None,
+            Some((_, None)) => None,
             _ if chains.scaled => Some(
                 "some parameters set the scale of others, and chains may not have gone far enough into where it is small \
                  (try a non-centred parametrisation)"
