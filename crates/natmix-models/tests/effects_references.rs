@@ -93,3 +93,8 @@ fn successes_among_trials_in_groups() {
 fn answers_with_correlated_intercepts_and_slopes() {
     check(Family::Logistic, "yes ~ x + d + (1 + x | g)");
 }
+
+#[test]
+fn counts_with_correlated_intercepts_and_slopes() {
+    check(Family::Poisson, "events ~ x + d + (1 + x | g)");
+}

@@ -149,6 +149,11 @@ def logistic(t):
     numpyro.sample("y", dist.Bernoulli(logits=eta), obs=t["yes"])
 
 
+def poisson(t):
+    eta = fixed(t, ["x", "d"]) + varying_slopes(t)
+    numpyro.sample("y", dist.Poisson(jnp.exp(eta)), obs=t["events"])
+
+
 CASES = {
     "negative-binomial": negative_binomial,
     "robust": robust,
@@ -157,6 +162,7 @@ CASES = {
     "survival": survival,
     "binomial": binomial,
     "logistic": logistic,
+    "poisson": poisson,
 }
 #: What a run has beside the parameters.
 OTHERS = {"at_mean", "u", "factor", "cuts"}
