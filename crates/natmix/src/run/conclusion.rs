@@ -220,7 +220,7 @@ impl FinishedRun<'_> {
             // Weighted draws do not depend on how far chains have gone into the neck of a hierarchy.
             let wanted = chains.scaled || !unjudged.diagnostics.level.holds();
             match around {
-                Some(around) if wanted && !around.lacks_mass() && unjudged.weigh_again(target, &around.weighted) => {
+                Some(around) if wanted && !around.lacks_mass && unjudged.weigh_again(target, &around.weighted) => {
                     weighted = around.weighted;
                 }
                 _ => {}
@@ -306,13 +306,15 @@ impl FinishedRun<'_> {
             return Ok(None);
         }
         let holds = |drawn: &WeightedDraws| drawn.hold(target);
-        let around = second_opinion::weigh(evaluator, (mixture, weighted), chains, (config.seed, &holds))?;
+        let mut around = second_opinion::weigh(evaluator, (mixture, weighted), chains, (config.seed, &holds))?;
         if !chains.certificate.reasons.is_empty() {
             return Ok(around);
         }
         let enough = |drawn: &WeightedDraws| drawn.psis.trusted() && drawn.psis.ess >= CONFIRMING;
-        let usable = around.as_ref().filter(|around| enough(&around.weighted));
-        let usable = usable.map(|around| (around, around.differs(target, chains)));
+        let usable = around.as_mut().filter(|around| enough(&around.weighted)).map(|around| {
+            let differing = around.differs(target, chains);
+            (&*around, differing)
+        });
         let (r_hat, of_density) = (chains.certificate.r_hat(), chains.density_r_hat());
         let log_concave = evaluator.is_log_concave();
         let reason = match usable {
@@ -320,7 +322,7 @@ impl FinishedRun<'_> {
             _ if log_concave => None,
             // Weights with a heavier tail, or without mass where chains go, are further off than their errors say: they may confirm
             // chains, but not refute them.
-            Some((around, Some(name))) if !around.lacks_mass() && around.weighted.psis.k_hat < REFUTING_K_HAT => {
+            Some((around, Some(name))) if !around.lacks_mass && around.weighted.psis.k_hat < REFUTING_K_HAT => {
                 Some(format!("the chains differ from draws with importance weights in {name}"))
             }
             Some((_, None)) => None,
