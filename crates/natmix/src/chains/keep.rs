@@ -36,21 +36,24 @@ pub(crate) struct Round {
     /// Whether the certificate held when it was last judged, and whether the first draws were left out since.
     pub held: bool,
     pub left_out: bool,
+    /// Whether the attempt before this one was merely slow, so that its later half counts, too.
+    #[serde(default)]
+    pub continues: bool,
     /// Parameters that were worst when all were last judged.
     pub worst: Option<Vec<usize>>,
 }
 
 impl Round {
     /// The first round of an attempt.
-    fn first(attempt: u64, most: u64) -> Self {
+    fn first(attempt: u64, most: u64, continues: bool) -> Self {
         let (number, settled, done, next, held, left_out, worst) = (1, 0, 0, FEWEST_ROUNDS, false, false, None);
-        Self { attempt, number, settled, done, next, most, held, left_out, worst }
+        Self { attempt, number, settled, done, next, most, held, left_out, continues, worst }
     }
 }
 
 impl Default for Round {
     fn default() -> Self {
-        Self::first(1, MOST_ROUNDS)
+        Self::first(1, MOST_ROUNDS, false)
     }
 }
 
@@ -64,6 +67,18 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// The later half, which is no longer on its way, and then others.
+    fn later_half_and(&self, others: &Self) -> Self {
+        let (count, d) = (self.log_p.len(), self.draws.len() / self.log_p.len().max(1));
+        let first = count / CHAINS / 2 * CHAINS;
+        Self {
+            draws: [&self.draws[first * d..], &others.draws].concat(),
+            log_p: [&self.log_p[first..], &others.log_p].concat(),
+            energy: [&self.energy[first..], &others.energy].concat(),
+            diverged: [&self.diverged[first..], &others.diverged].concat(),
+        }
+    }
+
     /// Forgets the first draws.
     fn leave_out(&mut self, first: usize, d: usize) {
         self.draws.drain(..first * d);
@@ -88,15 +103,24 @@ impl Run<'_, '_> {
             }
             let exhausted = self.is_over();
             if self.state.round.number >= self.state.round.next || exhausted {
-                let certificate = self.judge_round(exhausted);
+                let mut certificate = self.judge_round(exhausted);
+                if !certificate.reasons.is_empty()
+                    && let Some((both, of_both)) = self.judge_both_attempts(exhausted)
+                {
+                    if self.state.round.held || exhausted {
+                        self.state.kept = both;
+                        return Ok(self.finished(of_both));
+                    }
+                    (certificate, self.state.round.next) = (of_both, self.state.round.number + 1);
+                }
                 if certificate.reasons.is_empty() && self.state.round.held {
                     return Ok(self.finished(certificate));
                 }
                 if exhausted {
                     return Ok(self.exhausted(certificate));
                 }
-                if self.wants_another_attempt(&certificate) {
-                    self.begin_attempt()?;
+                if let Some(continues) = self.wants_another_attempt(&certificate) {
+                    self.begin_attempt(continues)?;
                     continue;
                 }
             }
@@ -136,9 +160,31 @@ impl Run<'_, '_> {
         certificate
     }
 
+    /// What the attempt before and this one have kept together, with its certificate, if that holds: the same chains go on, in other
+    /// coordinates.
+    fn judge_both_attempts(&self, exhausted: bool) -> Option<(Kept, Certificate)> {
+        let round = &self.state.round;
+        let before = self.state.before.as_ref().filter(|_| round.continues)?;
+        let both = before.later_half_and(&self.state.kept);
+        let diverged = self.diverged_share(&self.state.kept, 0);
+        let holds = |some: Option<&[usize]>| {
+            let certificate = self.certify(&both, (0, diverged), self.risk(), some);
+            certificate.reasons.is_empty().then_some(certificate)
+        };
+        if let Some(some) = round.worst.as_deref().filter(|_| !exhausted) {
+            holds(Some(some))?;
+        }
+        let certificate = holds(None)?;
+        Some((both, certificate))
+    }
+
+    fn risk(&self) -> f64 {
+        if self.state.round.held { CONFIRMING_RISK } else { MOST_RISK }
+    }
+
     fn judge(&mut self, first: usize, exhausted: bool) -> Certificate {
-        let (kept, round) = (&self.state.kept, &self.state.round);
-        let risk = if round.held { CONFIRMING_RISK } else { MOST_RISK };
+        let (kept, round, risk) = (&self.state.kept, &self.state.round, self.risk());
+        let first = (first, self.diverged_share(kept, first));
         // If those that were worst before do not hold yet, all do not.
         let some =
             round.worst.as_deref().filter(|_| !exhausted).map(|some| self.certify(kept, first, risk, Some(some)));
@@ -150,36 +196,37 @@ impl Run<'_, '_> {
         all
     }
 
-    /// Whether what was kept should become one more window of the warm-up.
-    fn wants_another_attempt(&mut self, certificate: &Certificate) -> bool {
+    /// Whether what was kept should become one more window of the warm-up; and if so, whether it was merely too slow.
+    fn wants_another_attempt(&mut self, certificate: &Certificate) -> Option<bool> {
         let holds = certificate.reasons.is_empty();
         // In few dimensions there is time to look at a hierarchy a second time, in the coordinates that the first has shown.
         if holds && self.state.round.attempt == 1 && self.state.scaled && self.state.walkers.d <= FEW_DIMENSIONS {
-            return true;
+            return Some(false);
         }
         self.state.round.held = holds;
         if certificate.diverged > MOST_DIVERGED {
             self.shorten_steps();
-            return true;
+            return Some(false);
         }
         let round = &mut self.state.round;
         if round.number >= round.most && !holds {
             if !certificate.is_on_its_way() {
-                return true;
+                // In few dimensions the attempts at a hierarchy are looks that confirm each other, and stay apart.
+                return Some(!(self.state.scaled && self.state.walkers.d <= FEW_DIMENSIONS));
             }
             round.most = round.most.saturating_mul(2);
         }
-        false
+        None
     }
 
-    fn begin_attempt(&mut self) -> Result<(), Error> {
+    fn begin_attempt(&mut self, continues: bool) -> Result<(), Error> {
         let state = &mut self.state;
         let kept = std::mem::take(&mut state.kept);
         // The first half may still have been on its way.
         let later = kept.log_p.len() / 2 * state.walkers.d;
         let draws = kept.draws[later..].to_vec();
         state.before = Some(kept);
-        state.round = Round::first(state.round.attempt + 1, state.round.most.saturating_mul(2));
+        state.round = Round::first(state.round.attempt + 1, state.round.most.saturating_mul(2), continues);
         state.progress.kept = 0;
         self.adapt(draws)?;
         Ok(())
@@ -191,7 +238,7 @@ impl Run<'_, '_> {
         let Some(before) = self.state.before.take().filter(|before| count < before.log_p.len() / 2) else {
             return self.finished(certificate);
         };
-        let certificate = self.certify(&before, 0, MOST_RISK, None);
+        let certificate = self.certify(&before, (0, self.diverged_share(&before, 0)), MOST_RISK, None);
         self.state.kept = before;
         self.finished(certificate)
     }
@@ -213,14 +260,25 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Judges what was kept from the draw `first` on: all parameters, or some of them.
-    fn certify(&self, kept: &Kept, first: usize, most_risk: f64, some: Option<&[usize]>) -> Certificate {
-        let (d, target) = (self.state.walkers.d, self.target);
-        let (draws, diverged) = (&kept.draws[first * d..], &kept.diverged[first..]);
+    /// The share of trajectories that diverged among what was kept from the draw `first` on.
+    fn diverged_share(&self, kept: &Kept, first: usize) -> f64 {
+        let diverged = &kept.diverged[first..];
         let share = diverged.iter().filter(|diverged| **diverged).count() as f64 / diverged.len() as f64;
         let of_careful = share * CAREFUL_EVERY as f64;
         // What an earlier attempt has left may stem from before some iterations had shorter steps: then all of them count.
-        let diverged = if self.state.careful && of_careful <= 1.0 { of_careful } else { share };
+        if self.state.careful && of_careful <= 1.0 { of_careful } else { share }
+    }
+
+    /// Judges what was kept from the draw `first` on, of which a share `diverged`: all parameters, or some of them.
+    fn certify(
+        &self,
+        kept: &Kept,
+        (first, diverged): (usize, f64),
+        most_risk: f64,
+        some: Option<&[usize]>,
+    ) -> Certificate {
+        let (d, target) = (self.state.walkers.d, self.target);
+        let draws = &kept.draws[first * d..];
         let all = target.parameter_names();
         let which: Vec<usize> = some.map_or_else(|| (0..all.len()).collect(), <[usize]>::to_vec);
         let (mut rows, count) = (vec![0.0; all.len() * CHAINS], draws.len() / d);
@@ -239,3 +297,6 @@ impl Run<'_, '_> {
         certify(&names, (CHAINS, PER_START), &column, (diverged, limits))
     }
 }
+
+#[cfg(test)]
+mod tests;
