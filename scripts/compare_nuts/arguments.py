@@ -5,6 +5,9 @@ from pathlib import Path
 
 from .catalogue import CATALOGUE
 
+# What the runs of NUTS found for the table in docs/nuts.md: some of them take an hour.
+REFERENCES = Path(__file__).resolve().parent / "references"
+
 DESCRIPTION = """\
 natmix at its defaults beside NumPyro's NUTS, on hierarchical models with 7 to 1,000 parameters.
 
@@ -19,11 +22,12 @@ Results are written to --json after every fit, and fits that are there already a
 goes on when the command is repeated. Seconds mean something only on a machine without other work.
 
 The first run makes a virtual environment in .venv-nuts, and every run builds natmix in it from this checkout, optimised; --python
-uses an interpreter that has all of this already. NUTS takes most of the time, above all for logistic_1000.
+uses an interpreter that has all of this already. What NUTS found is kept with the scripts: only natmix runs, unless --again repeats
+the usual runs of NUTS, to compare times on this machine, or --reference names an empty folder, to repeat them all.
 
 examples:
-  scripts/compare-nuts --seeds 1,2,3 --reference runs --json compared.json
-  scripts/compare-nuts counts two_lines --reference runs
+  scripts/compare-nuts --seeds 1,2,3 --json compared.json
+  scripts/compare-nuts counts two_lines --again
   scripts/compare-nuts --no-runs --json compared.json --markdown docs/nuts.md
 """
 
@@ -43,7 +47,12 @@ def arguments(given=None):
     )
     parser.add_argument("--seeds", type=seeds, default=[1], metavar="N,...", help="seeds of natmix [default: 1]")
     parser.add_argument("--long", type=int, default=5000, metavar="N", help="draws per chain of the reference [default: 5000]")
-    parser.add_argument("--reference", metavar="DIR", help="keep the runs of NUTS in this folder, and use those that are there")
+    parser.add_argument(
+        "--reference",
+        metavar="DIR",
+        default=str(REFERENCES),
+        help="keep what the runs of NUTS found in this folder, and use what is there [default: that of the published table]",
+    )
     parser.add_argument(
         "--again", action="store_true", help="repeat the usual runs of NUTS in --reference, to measure their time"
     )
@@ -61,6 +70,4 @@ def arguments(given=None):
         parser.error("--no-runs needs --json")
     if options.no_runs and not Path(options.json).exists():
         parser.error(f"there is no file {options.json}")
-    if options.only_nuts and not options.reference:
-        parser.error("--only-nuts needs --reference")
     return options

@@ -31,7 +31,7 @@ class References:
         if path and path.exists() and not self.again:
             return json.loads(path.read_text())
         self.tell(f"{name}: NUTS, {nuts.CHAINS} chains of {nuts.WARMUP} + {USUAL_DRAWS}")
-        _, figures = nuts.run(build(name), USUAL_DRAWS, USUAL_SEED)
+        _, figures = nuts.run(build(name), USUAL_DRAWS, USUAL_SEED, CATALOGUE[name].together)
         if path:
             replace(path, json.dumps(figures).encode())
         return figures

@@ -164,7 +164,7 @@ def test_both_labellings_have_the_same_share():
 
 
 def test_runs_of_nuts_are_kept(tmp_path, monkeypatch):
-    def run(model, kept, seed):
+    def run(model, kept, seed, together=False):
         runs.append((kept, seed))
         return {"a": np.zeros((4, kept, 2))}, {"evaluations": 10, "seconds": 1.0}
 
@@ -273,7 +273,7 @@ def test_the_page_has_a_row_per_model(results):
 
 def test_arguments_are_checked(capsys):
     assert arguments([]).models == list(CATALOGUE) and arguments(["--seeds", "1,2"]).seeds == [1, 2]
-    for wrong in (["nothing"], ["--long", "0"], ["--only-nuts"], ["--no-runs"], ["--no-runs", "--json", "no such file"]):
+    for wrong in (["nothing"], ["--long", "0"], ["--no-runs"], ["--no-runs", "--json", "no such file"]):
         with pytest.raises(SystemExit):
             arguments(wrong)
     assert "there is no model nothing" in capsys.readouterr().err

@@ -13,6 +13,7 @@ use natmix::family::{CovarianceKind, Gaussian, Mixture};
 use natmix::observe::{Finishing, Iteration, Observer};
 use natmix::target::ClosureTarget;
 use natmix::{Config, Error, Fit, ScratchPool};
+use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -24,14 +25,23 @@ const REPEATS: usize = 2;
 const BUDGET: u64 = 20_000;
 /// Kept iterations between two judgements: those of a round of the chains.
 const ROUND: usize = 15;
+/// What the density takes at least, in microseconds, and how many times over it is worked out at most to get there.
+const NEAR_A_MICROSECOND: f64 = 0.9;
+const MOST_TIMES: usize = 10;
 
-/// Independent Student distributions with 10 degrees of freedom.
-fn density(z: &[f64], grad: Option<&mut [f64]>) -> f64 {
+/// Independent Student distributions with 10 degrees of freedom; the log density is worked out so many `times` over.
+fn density(z: &[f64], grad: Option<&mut [f64]>, times: usize) -> f64 {
     if let Some(grad) = grad {
         grad.iter_mut().zip(z).for_each(|(g, z)| *g = -11.0 * z / (10.0 + z * z));
     }
-    // A logarithm for each pair, to come near a microsecond.
-    z.as_chunks().0.iter().map(|[a, b]| -5.5 * ((1.0 + 0.1 * a * a) * (1.0 + 0.1 * b * b)).ln()).sum()
+    let once = |z: &[f64]| -> f64 {
+        z.as_chunks().0.iter().map(|[a, b]| -5.5 * ((1.0 + 0.1 * a * a) * (1.0 + 0.1 * b * b)).ln()).sum()
+    };
+    (0..times).map(|_| once(black_box(z))).sum::<f64>() / times as f64
+}
+
+fn target(times: usize) -> ClosureTarget<'static> {
+    ClosureTarget::new(DIM, move |z: &[f64], grad: Option<&mut [f64]>| density(z, grad, times)).expect("a target")
 }
 
 /// Seconds that this thread has been on a processor; by the clock where the system does not tell.
@@ -58,8 +68,8 @@ impl Observer for Clock {
 }
 
 /// Microseconds per evaluation: on a processor in iterations and over all, by the clock in the fastest iteration.
-fn chains(covariance: CovarianceKind, threads: usize) -> [f64; 3] {
-    let target = ClosureTarget::new(DIM, density).expect("a target");
+fn chains(times: usize, covariance: CovarianceKind, threads: usize) -> [f64; 3] {
+    let target = target(times);
     let start = covariance.with_sd(&[1.2; DIM]).expect("a covariance");
     let start = Mixture::single(Gaussian::new(vec![0.0; DIM], start));
     let mut clock = Clock(Instant::now(), Vec::new());
@@ -79,8 +89,8 @@ fn chains(covariance: CovarianceKind, threads: usize) -> [f64; 3] {
 }
 
 /// Microseconds per evaluation of the target alone, in the batches of the chains.
-fn target_alone() -> f64 {
-    let target = ClosureTarget::new(DIM, density).expect("a target");
+fn target_alone(times: usize) -> f64 {
+    let target = target(times);
     let pool = ScratchPool::new(1);
     let mut evaluator = of_target(&target, &pool, Limits::default());
     let request = Request { gradient: true, ..Request::default() };
@@ -97,7 +107,11 @@ fn target_alone() -> f64 {
 }
 
 fn main() {
-    let alone = natmix::evaluate::with_threads(1, target_alone).expect("one thread");
+    let alone_with = |times| natmix::evaluate::with_threads(1, || target_alone(times)).expect("one thread");
+    // As often as it takes on this machine to come near a microsecond.
+    let once = alone_with(1);
+    let times = (1..).find(|&times| times as f64 * once >= NEAR_A_MICROSECOND || times == MOST_TIMES).unwrap_or(1);
+    let alone = alone_with(times);
     println!("{CHAINS} chains, d = {DIM}; the target alone: {alone:.2} us per evaluation");
     println!(
         "{:<8} {:>14} {:>15} {:>10} {:>20}",
@@ -106,7 +120,7 @@ fn main() {
     for covariance in [CovarianceKind::Full, CovarianceKind::Diag] {
         let mut best = [f64::INFINITY; 4];
         for _ in 0..REPEATS {
-            let ([iteration, whole, one], [.., two]) = (chains(covariance, 1), chains(covariance, 2));
+            let ([iteration, whole, one], [.., two]) = (chains(times, covariance, 1), chains(times, covariance, 2));
             best.iter_mut().zip([iteration, whole, one, two]).for_each(|(best, found)| *best = best.min(found));
         }
         let [iteration, whole, one, two] = best;
