@@ -27,15 +27,16 @@ use std::ops::{Range, RangeInclusive};
 const MOST_ERROR: f64 = 1e-9;
 /// Most quantities that a series is in.
 const MOST_VARIABLES: usize = 4;
-/// Degrees that are tried, and terms per row of the mean cell beyond which rows are no more expensive: where outcomes are normal, and
-/// where they have exponentials.
+/// Degrees that are tried, and terms that take as long as a row: where outcomes are normal, and where rows have exponentials.
 const DEGREES: RangeInclusive<usize> = 2..=28;
-const TERMS_PER_ROW: (f64, f64) = (0.5, 8.0);
-/// Standard deviations that a series should reach, and the share of the rows for which it must.
-const REACH: f64 = 8.0;
-const MOST_ROWS: f64 = 0.95;
-/// The same for the largest degree, if it is all that can be had.
-const SOME_ROWS: f64 = 0.5;
+const TERMS_PER_ROW: (f64, f64) = (2.0, 25.0);
+/// Most of the time by rows that series may take.
+const MOST_COST: f64 = 0.5;
+/// Most terms, and most numbers that the series of all cells may take.
+const MOST_TERMS: f64 = 2_000.0;
+const MOST_NUMBERS: f64 = 1e7;
+/// Standard deviations that a series should reach.
+const REACH: f64 = 6.5;
 
 /// Power series of the cells of a table.
 #[derive(Clone, Debug)]
@@ -81,20 +82,32 @@ impl Series {
         let cells = Cells::of(model, MOST_VARIABLES - 1)?;
         let variables = 1 + cells.directions.len();
         let per_row = if family == Family::Linear { TERMS_PER_ROW.0 } else { TERMS_PER_ROW.1 };
-        let most_terms = per_row * model.rows as f64 / cells.rows.len() as f64;
-        let degrees: Vec<usize> = DEGREES.take_while(|degree| count_of(variables, *degree) <= most_terms).collect();
-        let largest = *degrees.last()?;
+        let (count, by_rows) = (cells.rows.len() as f64, per_row * model.rows as f64);
+        if count * count_of(variables, *DEGREES.start()) > MOST_COST * by_rows {
+            return None;
+        }
         let places = places(model, &cells)?;
         let sizes: Vec<f64> =
             (0..places.len()).into_par_iter().map(|at| size(model, &cells, at, &places[at])).collect();
         let wanted: Vec<f64> = places.iter().map(Place::reach).collect();
-        let within = |degree: usize| {
-            let reached = sizes.iter().zip(&wanted).map(|(size, wanted)| radius(family, *size, degree) >= *wanted);
-            let rows = reached.zip(&cells.rows).filter(|(reached, _)| *reached).map(|(_, rows)| rows.len());
-            rows.sum::<usize>() as f64 / model.rows as f64
-        };
-        let enough = degrees.into_iter().find(|degree| within(*degree) >= MOST_ROWS);
-        let degree = enough.or(Some(largest).filter(|degree| within(*degree) >= SOME_ROWS))?;
+        let (mut degree, mut least) = (0, MOST_COST * by_rows);
+        for tried in DEGREES {
+            let terms = count_of(variables, tried);
+            let numbers = count * terms * (1 + variables) as f64;
+            if count * terms > least || terms > MOST_TERMS || numbers > MOST_NUMBERS {
+                break;
+            }
+            let cost = |((size, wanted), rows): ((&f64, &f64), &Range<usize>)| {
+                if radius(family, *size, tried) >= *wanted { terms } else { per_row * rows.len() as f64 }
+            };
+            let cost = sizes.iter().zip(&wanted).zip(&cells.rows).map(cost).sum();
+            if cost < least {
+                (degree, least) = (tried, cost);
+            }
+        }
+        if degree == 0 {
+            return None;
+        }
         let terms = Terms::new(variables, degree);
         let of_cell = |at: usize| match radius(family, sizes[at], degree) {
             radius if radius >= wanted[at] => (radius, coefficients(model, &cells, at, &places[at], &terms)),
@@ -222,10 +235,10 @@ impl CellSums {
 impl Place {
     /// How far predictors should be allowed to be from this place.
     fn reach(&self) -> f64 {
-        let of_slope = |(sd, spread): (&f64, &f64)| if *spread > 0.0 { sd * spread } else { 0.0 };
-        let of_slopes: f64 = self.sd[1..].iter().zip(&self.spread).map(of_slope).sum();
+        let of_slope = |(sd, spread): (&f64, &f64)| if *spread > 0.0 { (sd * spread).powi(2) } else { 0.0 };
+        let variance = self.sd[0].powi(2) + self.sd[1..].iter().zip(&self.spread).map(of_slope).sum::<f64>();
         // A series that ends is right anywhere.
-        (REACH * (self.sd[0] + of_slopes)).min(f64::MAX)
+        (REACH * variance.sqrt()).min(f64::MAX)
     }
 }
 
