@@ -49,12 +49,15 @@
 //! assert!((log_p_at(&model, &[0.0; 4]).unwrap() - prior + 2.0 + 2f64.ln()).abs() < 1e-12);
 //! ```
 
+mod around;
 mod auxiliary;
+mod cells;
 mod conditional;
 mod curvature;
 mod data;
 mod draws;
 mod evaluation;
+mod expansion;
 pub mod family;
 mod group_curvature;
 mod group_shape;
@@ -70,6 +73,7 @@ pub mod prior_density;
 mod prior_draws;
 mod rows;
 mod second_derivatives;
+mod series;
 mod statements;
 mod study;
 mod units;

@@ -47,10 +47,10 @@ impl EffectsModel {
             .groups
             .iter()
             .map(|group| {
-                let z = &z[group.first..group.first + group.shape.dim()];
+                let own = &z[group.first..group.first + group.shape.dim()];
                 let mut effects = vec![0.0; group.shape.effects()];
-                group.shape.effects_at(z, &mut effects);
-                GroupAt { group, z, slopes: vec![0.0; effects.len()], effects }
+                group.shape.effects_at(z, own, &mut effects);
+                GroupAt { group, z: own, slopes: vec![0.0; effects.len()], effects }
             })
             .collect();
         let cuts = self.cuts_at(own);

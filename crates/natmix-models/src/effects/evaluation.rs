@@ -1,9 +1,10 @@
 //! Values and gradients, eight points at a time: row after row, so that the data are read once for all of them.
 
 use super::auxiliary::At;
-use super::lanes::{LANES, Lane, add, lane, lane_mut};
-use super::likelihood::{Terms, WORK, add_block, lanes_of};
+use super::lanes::{LANES, Lane, add, add_product, lane, lane_mut};
+use super::likelihood::{Terms, WORK, add_block, add_sums, factor_of, lanes_of};
 use super::model::EffectsModel;
+use super::series::{Cell, Series};
 use natmix::Scratch;
 use natmix::target::{EvalOut, Points, Rows};
 use pulp::{Arch, Simd, WithSimd};
@@ -30,6 +31,9 @@ struct Pass<'a> {
     sums: &'a mut [f64],
     eta: &'a mut [f64],
     work: &'a mut [f64],
+    /// For the series of a large table: powers, and what some points keep.
+    powers: &'a mut [f64],
+    kept: &'a mut [f64],
 }
 
 impl WithSimd for Pass<'_> {
@@ -39,7 +43,10 @@ impl WithSimd for Pass<'_> {
         let (model, p) = (self.model, self.model.priors.len());
         self.forward();
         match self.rows {
-            Rows::All => self.add_rows(model.rows, |i| i),
+            Rows::All => match &model.series {
+                Some(series) => self.add_cells(series),
+                None => self.add_rows(model.rows, |i| i),
+            },
             Rows::Subset(subset) => self.add_rows(subset.len(), |i| subset[i] as usize),
         }
         let end = p + model.auxiliary.dim();
@@ -78,10 +85,65 @@ impl Pass<'_> {
             (of_group, effects) = effects.split_at_mut(group.shape.effects() * LANES);
             let of_coordinates = group.first * LANES..(group.first + group.shape.dim()) * LANES;
             let grad = &mut self.grad[of_coordinates.clone()];
-            group.forward(&self.z[of_coordinates], factor, of_group, self.value, grad);
+            group.forward((self.z, &self.z[of_coordinates]), factor, of_group, self.value, grad);
         }
         self.by_effects.fill(0.0);
         self.sums.fill(0.0);
+    }
+
+    /// Adds cell after cell: by its series where a point is near enough, and row by row where it is not.
+    #[inline(always)]
+    fn add_cells(&mut self, series: &Series) {
+        for cell in &series.cells {
+            let (distances, inside) = series.distances(cell, self.z, self.effects);
+            let (some, all) = (inside.contains(&true), !inside.contains(&false));
+            if !all {
+                if some {
+                    self.touched(series, cell, |kept, own| *kept = *own);
+                }
+                self.add_rows(cell.rows.len(), |i| cell.rows.start + i);
+                // A point gets the same number whatever points it comes with.
+                let back = |kept: &mut Lane, own: &mut Lane| {
+                    for c in 0..LANES {
+                        own[c] = if inside[c] { kept[c] } else { own[c] };
+                    }
+                };
+                if some {
+                    self.touched(series, cell, back);
+                }
+            }
+            if some {
+                let mut sums = series.sums(cell, &distances, self.powers);
+                sums.keep(&inside);
+                let factor = factor_of(self.model.base.family, self.params);
+                add_product(self.value, &factor, &sums.value);
+                add_sums(self.model.base.family, &factor, &sums.value, self.sums);
+                for column in (0..series.columns()).filter(|_| self.want_grad) {
+                    let slope = sums.slope(series, cell, column);
+                    let into = match series.touched(cell, column) {
+                        (false, at) => lane_mut(self.grad, at),
+                        (true, at) => lane_mut(self.by_effects, at),
+                    };
+                    add_product(into, &factor, &slope);
+                }
+            }
+        }
+    }
+
+    /// Calls `f` with everything that the rows of a cell add to, and with room to keep it.
+    #[inline(always)]
+    fn touched(&mut self, series: &Series, cell: &Cell, f: impl Fn(&mut Lane, &mut Lane)) {
+        let mut kept = self.kept.as_chunks_mut::<LANES>().0.iter_mut();
+        let sums = self.sums.as_chunks_mut::<LANES>().0;
+        for (own, kept) in std::iter::once(&mut *self.value).chain(sums).zip(&mut kept) {
+            f(kept, own);
+        }
+        for (column, kept) in (0..series.columns()).zip(kept) {
+            match series.touched(cell, column) {
+                (false, at) => f(kept, lane_mut(self.grad, at)),
+                (true, at) => f(kept, lane_mut(self.by_effects, at)),
+            }
+        }
     }
 
     #[inline(always)]
@@ -156,14 +218,12 @@ impl Pass<'_> {
             (factor, factors) = factors.split_at_mut(group.factor_len());
             let of_group = first * LANES..(first + group.shape.effects()) * LANES;
             first += group.shape.effects();
-            let of_coordinates = group.first * LANES..(group.first + group.shape.dim()) * LANES;
-            let grad = &mut self.grad[of_coordinates.clone()];
+            let (by_coefficients, grad) = self.grad.split_at_mut(group.first * LANES);
             group.backward(
-                &self.z[of_coordinates],
+                &self.z[group.first * LANES..(group.first + group.shape.dim()) * LANES],
                 factor,
-                &self.effects[of_group.clone()],
-                &self.by_effects[of_group],
-                grad,
+                (&self.effects[of_group.clone()], &self.by_effects[of_group]),
+                (by_coefficients, &mut grad[..group.shape.dim() * LANES]),
             );
         }
     }
@@ -183,6 +243,9 @@ impl EffectsModel {
         let mut sums = scratch.take_used(sums * LANES);
         let mut eta = scratch.take_used(ROWS * LANES);
         let mut work = scratch.take_used(WORK * ROWS * LANES);
+        let series = self.series.as_ref().filter(|_| matches!(rows, Rows::All));
+        let mut powers = scratch.take_used(series.map_or(0, |series| series.room()) * LANES);
+        let mut kept = scratch.take_used(series.map_or(0, |series| 1 + sums.len() / LANES + series.columns()) * LANES);
         let mut of_subset = Vec::new();
         let (mut scale, mut totals) = (1.0, self.auxiliary.totals());
         if let Rows::Subset(subset) = rows {
@@ -219,6 +282,8 @@ impl EffectsModel {
                 sums: &mut sums,
                 eta: &mut eta,
                 work: &mut work,
+                powers: &mut powers,
+                kept: &mut kept,
             });
             for c in 0..count {
                 // Vectorised functions may lose a NaN.
@@ -230,7 +295,7 @@ impl EffectsModel {
                 }
             }
         }
-        for buffer in [z, grad, of_effects, by_effects, factors, params, sums, eta, work, of_subset] {
+        for buffer in [z, grad, of_effects, by_effects, factors, params, sums, eta, work, powers, kept, of_subset] {
             scratch.give(buffer);
         }
     }

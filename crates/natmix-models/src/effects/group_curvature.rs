@@ -36,6 +36,19 @@ impl Hessian<'_> {
     }
 }
 
+impl Hessian<'_> {
+    /// Adds the second derivative `x` in two quantities, each of which is linear in some coordinates with these slopes; or in one
+    /// quantity, which is given twice.
+    fn add_linear(&mut self, a: &[(usize, f64)], b: &[(usize, f64)], same: bool, x: f64) {
+        for (at, (i, s)) in a.iter().enumerate() {
+            for (j, t) in &b[..if same { at + 1 } else { b.len() }] {
+                let both = if i == j && !same { 2.0 } else { 1.0 };
+                self.add(*i, *j, both * s * t * x);
+            }
+        }
+    }
+}
+
 /// A group at one point.
 pub(super) struct GroupAt<'a> {
     pub group: &'a Group,
@@ -91,7 +104,7 @@ impl GroupAt<'_> {
         &self.z[self.group.shape.scales() + level * q..][..q]
     }
 
-    /// Adds the slope of the predictor of a row in the coordinates of the group.
+    /// Adds the slope of the predictor of a row in the coordinates of the group to those in the coefficients, which come first.
     pub fn push_slopes(&self, row: usize, into: &mut Vec<(usize, f64)>) {
         let (group, q) = (self.group, self.group.q);
         let level = group.level_of_row[row] as usize;
@@ -99,7 +112,10 @@ impl GroupAt<'_> {
         let x = &group.z[row * q..(row + 1) * q];
         let first = group.first + group.shape.scales() + level * q;
         if group.shape.centred[level] {
-            into.extend(x.iter().enumerate().map(|(k, x)| (first + k, *x)));
+            for (k, x) in x.iter().enumerate() {
+                group.shape.around.parts(level * q + k).for_each(|(j, factor)| into[j].1 -= x * factor);
+                into.push((first + k, *x));
+            }
             return;
         }
         for (k, (x, effect)) in x.iter().zip(&self.effects[level * q..]).enumerate() {
@@ -138,7 +154,7 @@ impl GroupAt<'_> {
             let first = group.first + group.shape.scales() + level * q;
             let v = self.coordinates(level);
             if group.shape.centred[level] {
-                self.add_centred(first, v, hessian);
+                self.add_centred(level, first, hessian);
                 continue;
             }
             for k in 0..q {
@@ -183,8 +199,15 @@ impl GroupAt<'_> {
     }
 
     /// The prior of a centred level, `-|u|^2 / 2 - log det(S L)` with `u = (S L)^-1 b`, whose coordinates begin at `first`.
-    fn add_centred(&self, first: usize, b: &[f64], hessian: &mut Hessian<'_>) {
+    fn add_centred(&self, level: usize, first: usize, hessian: &mut Hessian<'_>) {
         let (group, q) = (self.group, self.group.q);
+        let b = &self.effects[level * q..][..q];
+        // Coordinates in which each effect is linear, with its slopes.
+        let of_effect = |k: usize| -> Vec<(usize, f64)> {
+            let around = group.shape.around.parts(level * q + k).map(|(j, factor)| (j, -factor));
+            [(first + k, 1.0)].into_iter().chain(around).collect()
+        };
+        let of_effects: Vec<Vec<(usize, f64)>> = (0..q).map(of_effect).collect();
         let correlations = if self.is_correlated() { q } else { 0 };
         let unit = |k: usize, x: f64| -> Vec<f64> { (0..q).map(|j| if j == k { x } else { 0.0 }).collect() };
         let negative = |x: Vec<f64>| -> Vec<f64> { x.into_iter().map(|x| -x).collect() };
@@ -201,15 +224,17 @@ impl GroupAt<'_> {
             hessian.add(i, j, -dot(slopes.0, slopes.1) - second);
         };
         for k in 0..q {
-            let (of_b, of_sd) = (first + k, group.first + k);
+            let of_sd = group.first + k;
             for j in 0..=k {
-                add(hessian, of_b, first + j, (&by_b[k], &by_b[j]), 0.0);
+                hessian.add_linear(&of_effects[k], &of_effects[j], k == j, -dot(&by_b[k], &by_b[j]));
                 let second = if j == k { -dot(&u, &by_sd[k]) } else { 0.0 };
                 add(hessian, of_sd, group.first + j, (&by_sd[k], &by_sd[j]), second);
             }
             for (j, by_sd) in by_sd.iter().enumerate() {
                 let second = if j == k { -dot(&u, &by_b[k]) } else { 0.0 };
-                add(hessian, of_b, group.first + j, (&by_b[k], by_sd), second);
+                for (of_b, slope) in &of_effects[k] {
+                    hessian.add(*of_b, group.first + j, slope * (-dot(&by_b[k], by_sd) - second));
+                }
             }
         }
         for (at, &(k, m)) in pairs.iter().enumerate() {
@@ -217,9 +242,12 @@ impl GroupAt<'_> {
             let c = 1.0 / self.z[q + at].cosh();
             hessian.add(of_y, of_y, c * c);
             for j in 0..q {
-                for (of, by) in [(first + j, &by_b[j]), (group.first + j, &by_sd[j])] {
+                let of_sd = [(group.first + j, 1.0)];
+                for (of, by) in [(&of_effects[j][..], &by_b[j]), (&of_sd[..], &by_sd[j])] {
                     let second = -dot(&u, &self.solve_factor(self.row_times(k, &[m], by)));
-                    add(hessian, of_y, of, (&by_y[at], by), second);
+                    for (of, slope) in of {
+                        hessian.add(of_y, *of, slope * (-dot(&by_y[at], by) - second));
+                    }
                 }
             }
             for (other, &(l, n)) in pairs[..=at].iter().enumerate() {

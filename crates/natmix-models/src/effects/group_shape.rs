@@ -3,6 +3,7 @@
 //! Its coordinates are, in this order: logarithms of standard deviations, partial correlations, and the effects level by level (see the
 //! module `groups`).
 
+use super::around::Around;
 use crate::grouping::{GroupCoefficients, Grouping};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::LN_2;
@@ -19,6 +20,9 @@ pub(super) struct GroupShape {
     pub scale: Vec<f64>,
     /// Whether each level is centred.
     pub centred: Vec<bool>,
+    /// What the effects of centred levels lie around.
+    #[serde(default, skip_serializing_if = "Around::is_empty")]
+    pub around: Around,
 }
 
 impl GroupShape {
@@ -32,6 +36,7 @@ impl GroupShape {
             columns: columns.clone(),
             coefficients: *coefficients,
             scale,
+            around: Around::default(),
         }
     }
 
@@ -71,27 +76,38 @@ impl GroupShape {
         self.scales() + self.effects()
     }
 
-    /// Whether sizes match and numbers can be used, for a shape that was read from a file.
-    pub fn is_sound(&self) -> bool {
+    /// Whether sizes match and numbers can be used, for a shape that was read from a file with so many coefficients beside it.
+    pub fn is_sound(&self, coefficients: usize) -> bool {
         let q = self.q();
         q > 0
             && !self.levels.is_empty()
             && self.centred.len() == self.levels.len()
             && self.scale.len() == q
             && self.scale.iter().all(|scale| scale.is_normal())
+            && self.around.is_sound(coefficients, self.effects())
     }
 
-    /// Writes the effects of all levels at one point, whose coordinates of the group are `z`.
-    pub fn effects_at(&self, z: &[f64], effects: &mut [f64]) {
+    /// Writes the effects of all levels at one point with these coefficients, whose coordinates of the group are `z`.
+    pub fn effects_at(&self, coefficients: &[f64], z: &[f64], effects: &mut [f64]) {
         let (scales, v) = z.split_at(self.scales());
         effects.copy_from_slice(&v[..self.effects()]);
         self.scale_levels(scales, effects, false);
+        self.shift(-1.0, coefficients, effects);
     }
 
     /// Turns standardised effects among the coordinates `z` of the group into those of the levels that are centred.
-    pub fn centre(&self, z: &mut [f64]) {
+    pub fn centre(&self, coefficients: &[f64], z: &mut [f64]) {
         let (scales, v) = z.split_at_mut(self.scales());
         self.scale_levels(scales, v, true);
+        self.shift(1.0, coefficients, v);
+    }
+
+    /// Adds to centred effects so many times what they lie around.
+    fn shift(&self, times: f64, coefficients: &[f64], effects: &mut [f64]) {
+        let q = self.q();
+        for (at, effect) in effects.iter_mut().enumerate().take(self.effects()).filter(|(at, _)| self.centred[at / q]) {
+            *effect += times * self.around.parts(at).map(|(j, factor)| factor * coefficients[j]).sum::<f64>();
+        }
     }
 
     /// Replaces `u` by `S L u` for levels that are centred, or for those that are not.
@@ -147,8 +163,9 @@ impl GroupShape {
         }
     }
 
-    /// From the coordinates of the group to its parameters, in the units of the data, where outcomes have this `unit`.
-    pub fn to_parameters(&self, z: &[f64], unit: f64, parameters: &mut [f64]) {
+    /// From coefficients and the coordinates of the group to its parameters, in the units of the data, where outcomes have this
+    /// `unit`.
+    pub fn to_parameters(&self, coefficients: &[f64], z: &[f64], unit: f64, parameters: &mut [f64]) {
         let (q, sds, first) = (self.q(), self.sds(), self.scales());
         for k in 0..sds {
             parameters[k] = unit / self.scale[k] * z[k].exp();
@@ -160,7 +177,7 @@ impl GroupShape {
                 parameters[sds + i * (i - 1) / 2 + j] = matrix[i * q + j];
             }
         }
-        self.effects_at(z, &mut parameters[first..first + self.effects()]);
+        self.effects_at(coefficients, z, &mut parameters[first..first + self.effects()]);
         for (at, effect) in parameters[first..first + self.effects()].iter_mut().enumerate() {
             *effect *= unit / self.scale[at % q];
         }

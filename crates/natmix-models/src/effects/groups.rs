@@ -2,7 +2,7 @@
 //!
 //! The effects of level `l` are `b_l = S L u_l` with `u_l ~ N(0, I)`, `S` the diagonal matrix of standard deviations `exp(t_k)` and
 //! `L` the Cholesky factor of the correlation matrix. A level that is *not centred* has `u_l` as its coordinates, one that is
-//! *centred* has `b_l`. The rows of `L` come from partial correlations `r_ij = tanh(y_ij)`, `j < i`:
+//! *centred* has `b_l` plus what it lies around (see [`super::around`]). The rows of `L` come from partial correlations `r_ij = tanh(y_ij)`, `j < i`:
 //! `L_ij = r_ij prod_(k<j) sqrt(1 - r_ik^2)`, and `L_ii` is the product over all `k < i` (Lewandowski, Kurowicka and Joe, 2009). Under
 //! `lkj(shape)` the `r_ij` are independent: `(1 + r_ij)/2` has the beta distribution with both parameters
 //! `a_j = shape + (q - 2 - j)/2`, so that with the Jacobian `log p(y_ij) = a_j log(1 - r_ij^2) + constant`.
@@ -126,7 +126,14 @@ impl Group {
 
     /// Writes the effects of all levels, adds the priors to values, and begins the gradient in all coordinates of the group.
     #[inline(always)]
-    pub fn forward(&self, z: &[f64], factor: &mut [f64], effects: &mut [f64], value: &mut Lane, grad: &mut [f64]) {
+    pub fn forward(
+        &self,
+        (coefficients, z): (&[f64], &[f64]),
+        factor: &mut [f64],
+        effects: &mut [f64],
+        value: &mut Lane,
+        grad: &mut [f64],
+    ) {
         let q = self.q;
         self.scales(z, factor, value, grad);
         let (sd, rest) = factor.split_at_mut(q * LANES);
@@ -139,6 +146,11 @@ impl Group {
             let (v, b) = (&v[level * q * LANES..], &mut effects[level * q * LANES..][..q * LANES]);
             if *centred {
                 b.copy_from_slice(&v[..q * LANES]);
+                for k in 0..q {
+                    for (j, factor) in self.shape.around.parts(level * q + k) {
+                        add(lane_mut(b, k), -factor, lane(coefficients, j));
+                    }
+                }
                 log_dets += 1.0;
                 self.whiten(sd, l, b, u);
                 for i in 0..q {
@@ -195,9 +207,15 @@ impl Group {
         }
     }
 
-    /// From the gradient in the effects to that in the coordinates, which is added.
+    /// From the gradient in the effects to that in the coefficients and in the coordinates of the group, which is added.
     #[inline(always)]
-    pub fn backward(&self, z: &[f64], factor: &mut [f64], effects: &[f64], by_effects: &[f64], grad: &mut [f64]) {
+    pub fn backward(
+        &self,
+        z: &[f64],
+        factor: &mut [f64],
+        (effects, by_effects): (&[f64], &[f64]),
+        (by_coefficients, grad): (&mut [f64], &mut [f64]),
+    ) {
         let q = self.q;
         let scales = self.shape.scales();
         let (sd, rest) = factor.split_at_mut(q * LANES);
@@ -214,6 +232,11 @@ impl Group {
             let by_v = &mut by_v[at..at + q * LANES];
             if *centred {
                 self.backward_centred((sd, l, u), b, by_b, (by_sd, by_l), by_v);
+                for k in 0..q {
+                    for (j, factor) in self.shape.around.parts(level * q + k) {
+                        add(lane_mut(by_coefficients, j), -factor, lane(by_v, k));
+                    }
+                }
                 continue;
             }
             for i in 0..q {

@@ -4,7 +4,8 @@
 //! rows per level, and form a funnel with it where there are few; standardised effects do the opposite. The chains of the
 //! engine find suitable coordinates where these are not (but from centred ones they do not get out of a funnel), and a single
 //! Gaussian, at a tenth of the evaluations, needs the right ones. Measured with the defaults on `y = 1.3 - 0.6 x + u + e`, seeds 1 and
-//! 2, in thousands of evaluations, those of chains included; all fits that were trusted were right:
+//! 2, in thousands of evaluations, those of chains included, before centred effects lay around the coefficients (see [`super::around`]);
+//! all fits that were trusted were right:
 //!
 //! | groups x rows, `sd(u)`, `sd(e)` | none centred | all centred | as chosen here |
 //! |---|---|---|---|
@@ -180,7 +181,7 @@ fn centred(levels: &[Option<Vec<(f64, f64)>>], q: usize) -> Vec<bool> {
 }
 
 /// Solves `a x = b` for a positive definite matrix (row by row) by its Cholesky factor; none if it is not safely so.
-fn solve(mut a: Vec<f64>, b: &[f64]) -> Option<Vec<f64>> {
+pub(super) fn solve(mut a: Vec<f64>, b: &[f64]) -> Option<Vec<f64>> {
     let d = b.len();
     let mut x = b.to_vec();
     for i in 0..d {

@@ -75,7 +75,7 @@ impl BaseLayout {
         }
         let mut first = self.dim();
         for group in groups {
-            group.to_parameters(&z[first..], self.outcome.scale, &mut parameters[first..]);
+            group.to_parameters(z, &z[first..], self.outcome.scale, &mut parameters[first..]);
             first += group.dim();
         }
     }
@@ -167,6 +167,6 @@ impl EffectsLayout {
         base.columns.len() == base.names.len()
             && base.intercept.is_none_or(|ones| ones < base.names.len())
             && base.columns.iter().chain([&base.outcome]).all(fine)
-            && self.groups.iter().all(GroupShape::is_sound)
+            && self.groups.iter().all(|group| group.is_sound(base.names.len()))
     }
 }

@@ -87,6 +87,25 @@ pub(super) fn add_block(family: Family, terms: &mut Terms<'_>, eta: &mut [f64], 
     }
 }
 
+/// The factor that all values of a family with a series have: what is left of them depends on nothing but the predictor.
+#[inline(always)]
+pub(super) fn factor_of(family: Family, params: &[f64]) -> Lane {
+    match family {
+        Family::Linear | Family::Gamma => *lane(params, 0),
+        _ => [1.0; LANES],
+    }
+}
+
+/// Adds to the sums over rows what belongs to values without that factor.
+#[inline(always)]
+pub(super) fn add_sums(family: Family, factor: &Lane, value: &Lane, sums: &mut [f64]) {
+    match family {
+        Family::Linear => add_product(lane_mut(sums, 0), &factor.map(|factor| -2.0 * factor), value),
+        Family::Gamma => add(lane_mut(sums, 0), 1.0, value),
+        _ => {}
+    }
+}
+
 #[inline(always)]
 fn rows(eta: &mut [f64]) -> impl Iterator<Item = (usize, &mut Lane)> {
     eta.as_chunks_mut::<LANES>().0.iter_mut().enumerate()

@@ -7,10 +7,12 @@ use super::groups::Group;
 use super::layout::{BaseLayout, EffectsLayout};
 use super::likelihood::Outcomes;
 use super::prior_density::{PriorDensity, Support};
+use super::series::Series;
 use super::statements::PriorStatement;
 use super::units::Unit;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
+use std::sync::Arc;
 
 /// Standard deviation of a coefficient in the units of the fit.
 const PRIOR_SD: f64 = 2.5;
@@ -33,12 +35,17 @@ pub struct EffectsModel {
     pub(super) auxiliary: Auxiliary,
     pub(super) groups: Vec<Group>,
     pub(super) dim: usize,
+    /// Where rows that are sorted were before.
+    pub(super) order: Option<Vec<u32>>,
+    /// What stands for the rows of a large table.
+    pub(super) series: Option<Arc<Series>>,
 }
 
 impl EffectsModel {
     /// From data and the priors that differ from the defaults.
     pub fn new(family: Family, mut data: EffectsData, priors: &[PriorStatement]) -> Result<Self, Error> {
         data.check(family)?;
+        let order = data.sort_by_levels();
         let rows = data.rows();
         let mut intercept = data.constant_column();
         if let (Family::Ordinal { .. }, Some(ones)) = (family, intercept) {
@@ -85,6 +92,8 @@ impl EffectsModel {
             auxiliary,
             groups,
             dim: first,
+            order,
+            series: None,
         };
         if model.dim == 0 {
             return Err(Error::InvalidInput("there is nothing to infer: neither columns nor groupings".into()));
@@ -92,7 +101,9 @@ impl EffectsModel {
         priors.iter().try_for_each(|statement| model.set_prior(statement))?;
         if !model.groups.is_empty() {
             model.choose_centred()?;
+            model.choose_around();
         }
+        model.series = Series::of(&model).map(Arc::new);
         Ok(model)
     }
 

@@ -43,7 +43,8 @@ impl EffectsModel {
                 }
                 let first = z.len() - group.shape.scales();
                 z.extend((0..group.shape.effects()).map(|_| -> f64 { StandardNormal.sample(rng) }));
-                group.shape.centre(&mut z[first..]);
+                let (before, own) = z.split_at_mut(first);
+                group.shape.centre(before, own);
             }
             z
         });
@@ -87,13 +88,16 @@ impl EffectsModel {
             };
             self.base.family.draw(own, eta, trials, rng)
         });
-        draws.collect()
+        let Some(order) = &self.order else { return draws.collect() };
+        let mut sorted = vec![0.0; self.rows];
+        order.iter().zip(draws).for_each(|(row, y)| sorted[*row as usize] = y);
+        sorted
     }
 }
 
 fn effects_of(group: &Group, z: &[f64]) -> Vec<f64> {
     let mut effects = vec![0.0; group.shape.effects()];
-    group.shape.effects_at(&z[group.first..group.first + group.shape.dim()], &mut effects);
+    group.shape.effects_at(z, &z[group.first..group.first + group.shape.dim()], &mut effects);
     effects
 }
 
