@@ -1,76 +1,79 @@
 //! The other processes of a fit, if natmix was started several times by `mpirun`.
 
-#[cfg(feature = "mpi")]
-mod mpi;
-
-use natmix_models::ranks::Ranks;
+use natmix_models::ranks::{Communicator, Lost, Ranks};
+use natmix_mpi::{Launched, World};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What `mpirun` tells each process: how many there are, and which of them it is.
-const LAUNCHERS: [(&str, &str); 2] = [("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("PMI_SIZE", "PMI_RANK")];
-
 /// This process among those that were started together.
 pub struct Processes {
-    #[cfg(feature = "mpi")]
-    session: Option<Result<mpi::Session, String>>,
-    /// How many a launcher says there are, and which one this is.
-    launched: (usize, usize),
+    launched: Option<Launched>,
+    session: Option<Result<Session, String>>,
+}
+
+/// This process as part of an MPI job, until it is dropped.
+struct Session {
+    world: Arc<World>,
+    ranks: Arc<Ranks>,
 }
 
 impl Processes {
     /// Joins the others.
     pub fn start() -> Self {
-        let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-        let launched = LAUNCHERS.iter().find_map(|(size, rank)| Some((number(size)?, number(rank)?)));
-        Self {
-            #[cfg(feature = "mpi")]
-            session: launched.map(|_| mpi::Session::start()),
-            launched: launched.unwrap_or((1, 0)),
-        }
+        let launched = Launched::find();
+        // One process that mpirun has started needs no MPI.
+        let session = launched.filter(|launched| launched.ranks > 1).map(|launched| {
+            let world = Arc::new(World::join(&launched)?);
+            Ok(Session { ranks: Arc::new(Ranks::new(Messages(world.clone()))), world })
+        });
+        Self { launched, session }
     }
 
     /// Whether this process writes messages.
     pub fn speaks(&self) -> bool {
-        self.launched.1 == 0
+        self.launched.is_none_or(|launched| launched.rank == 0)
     }
 
     /// The processes, if there are several.
-    #[cfg(feature = "mpi")]
     pub fn ranks(&self) -> anyhow::Result<Option<&Arc<Ranks>>> {
         match &self.session {
             None => Ok(None),
             Some(Err(problem)) => Err(anyhow::anyhow!("{problem}")),
-            Some(Ok(session)) => Ok((session.ranks.ranks() > 1).then_some(&session.ranks)),
-        }
-    }
-
-    /// The processes, if there are several.
-    #[cfg(not(feature = "mpi"))]
-    pub fn ranks(&self) -> anyhow::Result<Option<&Arc<Ranks>>> {
-        match self.launched.0 {
-            1 => Ok(None),
-            several => Err(anyhow::anyhow!(
-                "{several} processes were started together, but this natmix was built without MPI: build it with \
-                 `--features mpi`, or start it without mpirun"
-            )),
+            Some(Ok(session)) => Ok(Some(&session.ranks)),
         }
     }
 
     /// Runs `work`. If it panics, all processes end, which would wait for this one otherwise.
-    #[cfg(feature = "mpi")]
     pub fn guard(&self, work: impl FnOnce() -> ExitCode) -> ExitCode {
         let Some(Ok(session)) = &self.session else { return work() };
         // Nothing is used after a panic.
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
             Ok(code) => code,
-            Err(_) => session.abort(),
+            Err(_) => session.world.abort(2),
         }
     }
+}
 
-    /// Runs `work`.
-    #[cfg(not(feature = "mpi"))]
-    pub fn guard(&self, work: impl FnOnce() -> ExitCode) -> ExitCode {
-        work()
+/// Messages by MPI, which ends all processes when one of them is lost.
+#[derive(Debug)]
+struct Messages(Arc<World>);
+
+impl Communicator for Messages {
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    fn ranks(&self) -> usize {
+        self.0.ranks()
+    }
+
+    fn send(&self, to: usize, message: &[f64]) -> Result<(), Lost> {
+        self.0.send(to, message);
+        Ok(())
+    }
+
+    fn receive(&self, from: usize, message: &mut Vec<f64>) -> Result<(), Lost> {
+        self.0.receive(from, message);
+        Ok(())
     }
 }
