@@ -148,7 +148,7 @@ impl EffectsModel {
 }
 
 /// Estimate and variance of each effect of a level, from slopes and information; none if they do not determine them.
-fn estimates(slopes: &[f64], information: &[f64]) -> Option<Vec<(f64, f64)>> {
+pub(super) fn estimates(slopes: &[f64], information: &[f64]) -> Option<Vec<(f64, f64)>> {
     let q = slopes.len();
     let mean = solve(information.to_vec(), slopes)?;
     (0..q)
@@ -180,7 +180,7 @@ fn centred(levels: &[Option<Vec<(f64, f64)>>], q: usize) -> Vec<bool> {
 }
 
 /// Solves `a x = b` for a positive definite matrix (row by row) by its Cholesky factor; none if it is not safely so.
-fn solve(mut a: Vec<f64>, b: &[f64]) -> Option<Vec<f64>> {
+pub(super) fn solve(mut a: Vec<f64>, b: &[f64]) -> Option<Vec<f64>> {
     let d = b.len();
     let mut x = b.to_vec();
     for i in 0..d {
