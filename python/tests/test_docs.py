@@ -28,14 +28,34 @@ def test_pages_run(page, tmp_path, monkeypatch):
         assert blocks
 
 
-def test_notebook_runs():
+def outputs_of(notebook, folder):
+    """What the cells of a notebook print and show when they are run again."""
     nbformat = pytest.importorskip("nbformat")
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(REPOSITORY / "docs" / "python" / "tutorial.ipynb", as_version=4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
-    text = "".join(str(output) for cell in notebook.cells for output in cell.get("outputs", []))
+    cells = nbformat.read(REPOSITORY / "docs" / notebook, as_version=4)
+    NotebookClient(cells, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    return "".join(str(output) for cell in cells.cells for output in cell.get("outputs", []))
+
+
+def test_tutorial_runs(tmp_path):
+    text = outputs_of("python/tutorial.ipynb", tmp_path)
     assert "2 modes" in text and "k-hat" in text and "obs" not in text
+
+
+def test_example_notebook_runs(tmp_path):
+    text = outputs_of("examples/schools.ipynb", tmp_path)
+    # What its text says about the figures.
+    assert "`intercepts` is not clearly worse" in text and "image/png" in text and "a new school" in text
+    assert text.count("you can use them") >= 2
+    assert (tmp_path / "schools" / "report.html").exists()
+
+
+def test_example_notebook_is_that_of_its_script():
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "scripts" / "example-notebook"), "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_api_page_is_up_to_date():

@@ -1,9 +1,10 @@
 //! Which parameters of a regression are coefficients and effects of groups, and what their exponentials mean.
 
+use crate::predictive::class_names;
 use natmix_models::design::Coding;
 use natmix_models::effects::{EffectsStudy, GroupCoefficients};
-use natmix_models::{Encoding, RegressionKind, Study};
-use natmix_report::{Coefficients, GroupEffects};
+use natmix_models::{Encoding, RegressionKind, RegressionMemory, Study};
+use natmix_report::{ClassCoefficients, Coefficients, GroupEffects};
 
 /// What the exponential of a coefficient is called.
 fn ratio(model: &str) -> Option<String> {
@@ -12,26 +13,26 @@ fn ratio(model: &str) -> Option<String> {
         "poisson" | "negative-binomial" => "rate ratio",
         "gamma" => "ratio of means",
         "survival" => "ratio of times",
+        // Of a class against the reference class.
+        "softmax" => "odds ratio",
         _ => return None,
     };
     Some(ratio.into())
 }
 
-/// Those of a regression with fixed coefficients; none for a softmax, which has several per column.
-pub(crate) fn of_study(study: &Study) -> Option<Coefficients> {
-    let memory = &study.memory;
-    if matches!(memory.kind, RegressionKind::Softmax { .. }) {
-        return None;
-    }
-    let spreads = spreads(&memory.encoding);
-    let intercept = memory.encoding.intercept;
-    Some(Coefficients {
-        count: spreads.len(),
-        intercept,
-        spreads,
-        ratio: ratio(memory.kind.name()),
-        groups: Vec::new(),
-    })
+/// Those of a regression with fixed coefficients.
+pub(crate) fn of_study(study: &Study) -> Coefficients {
+    let RegressionMemory { kind, encoding } = &study.memory;
+    let spreads = spreads(encoding);
+    let classes = if let RegressionKind::Softmax { classes } = kind { *classes } else { 0 };
+    let names = class_names(classes, encoding.outcome.as_ref().and_then(|outcome| outcome.levels.as_deref()));
+    let classes = names.split_first().map(|(reference, others)| ClassCoefficients {
+        reference: reference.clone(),
+        others: others.to_vec(),
+        columns: encoding.names(),
+    });
+    let intercept = encoding.intercept;
+    Coefficients { count: spreads.len(), intercept, spreads, ratio: ratio(kind.name()), classes, groups: Vec::new() }
 }
 
 /// Those of a regression with varying effects.
@@ -44,6 +45,7 @@ pub(crate) fn of_effects(study: &EffectsStudy) -> Coefficients {
         intercept: layout.intercept() == Some(0),
         spreads,
         ratio: ratio(layout.family().name()),
+        classes: None,
         groups: groups
             .map(|group| GroupEffects {
                 name: group.name,

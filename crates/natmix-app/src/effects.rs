@@ -12,11 +12,13 @@ use crate::time::ResultsTime;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
 use natmix::target::Target;
-use natmix_models::effects::{EffectsDraws, EffectsOptions, EffectsRows, EffectsStudy, Family, PriorStatement};
+use natmix_models::effects::{
+    self, EffectsDraws, EffectsOptions, EffectsRows, EffectsStudy, Family, PriorStatement, SurvivalCurves,
+};
 use natmix_models::scores::spaced;
 use natmix_models::study::StudyError;
 use natmix_models::{ClassScores, Formula, Scored, Table};
-use natmix_report::{ClassPredictions, ConditionalEffect, ModelCheck, Scores};
+use natmix_report::{ClassPredictions, ConditionalEffect, GroupEstimates, ModelCheck, Scores, SurvivalCheck};
 use std::path::Path;
 
 /// A regression with its data.
@@ -174,7 +176,8 @@ impl Predictive {
             None => None,
         };
         let checked = predictive::draws_to_check(rows.rows).min(count);
-        let compared = draws_of(&z[..checked * d])?.predictive_checks(rows)?;
+        let checked = draws_of(&z[..checked * d])?;
+        let compared = checked.predictive_checks(rows)?;
         let model_checks: Vec<ModelCheck> = compared.statistics.iter().map(model_checks::for_report).collect();
         let levels = study.memory.levels();
         let names = match study.memory.layout.family() {
@@ -183,6 +186,8 @@ impl Predictive {
             _ => None,
         };
         let outcome_check = compared.outcome.map(|bars| predictive::outcome_check(bars, study.memory.outcome(), names));
+        let group_estimates = draws.group_estimates(rows).into_iter().map(groups_for_report).collect();
+        let survival_check = checked.survival_curves(rows).map(|curves| survival_for_report(study, curves));
         let conditional_effects = conditional_effects(study, &draws)?;
         let family = study.memory.layout.family();
         let model_notes = model_checks::notes(family.name(), &model_checks, &train, &found);
@@ -195,6 +200,8 @@ impl Predictive {
             model_checks,
             outcome_check,
             class_predictions,
+            group_estimates,
+            survival_check,
             conditional_effects,
             model_notes,
         })
@@ -223,15 +230,28 @@ fn class_predictions(
     Ok(scores.map(|scores| predictive::of_classes(&scores, study.memory.levels(), test.is_some())))
 }
 
+fn groups_for_report(found: effects::GroupEstimates) -> GroupEstimates {
+    let effects::GroupEstimates { grouping, column, levels, rows, partial, alone, shared, pooled } = found;
+    GroupEstimates { grouping, column, levels, rows, partial, alone, shared, pooled }
+}
+
+fn survival_for_report(study: &EffectsStudy, curves: SurvivalCurves) -> SurvivalCheck {
+    let SurvivalCurves { times, observed, replicated, rows, censored } = curves;
+    SurvivalCheck { outcome: study.memory.outcome().to_owned(), times, observed, replicated, rows, censored }
+}
+
 fn conditional_effects(study: &EffectsStudy, draws: &EffectsDraws) -> Result<Vec<ConditionalEffect>, Error> {
     let (memory, outcome) = (&study.memory, study.memory.outcome());
-    let expected = match memory.layout.family() {
-        Family::Ordinal { .. } => "predictor (larger: higher categories)".to_owned(),
+    let family = memory.layout.family();
+    let expected = match family {
+        Family::Ordinal { .. } => format!("probability of each {outcome}"),
         Family::Logistic => predictive::probability_of(outcome, memory.levels()),
         Family::Binomial => format!("share of {outcome}"),
         _ => format!("mean of {outcome}"),
     };
-    Ok(predictive::effects_for_report(study.conditional_effects(draws, predictive::MOST_EFFECTS)?, &expected))
+    let classes = if let Family::Ordinal { categories } = family { categories } else { 0 };
+    let classes = predictive::class_names(classes, memory.levels());
+    Ok(predictive::effects_for_report(study.conditional_effects(draws, predictive::MOST_EFFECTS)?, &expected, &classes))
 }
 
 fn scores(Scored { scores, calibration, roc, residuals }: Scored) -> Scores {

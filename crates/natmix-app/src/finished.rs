@@ -290,6 +290,8 @@ impl Finished {
             model_checks: Vec::new(),
             outcome_check: None,
             class_predictions: None,
+            group_estimates: Vec::new(),
+            survival_check: None,
             conditional_effects: Vec::new(),
             model_notes: Vec::new(),
         }

@@ -18,7 +18,10 @@ use natmix_models::study::StudyError;
 use natmix_models::{
     ClassScores, CoefficientDraws, Dataset, Inputs, LooFigures, RegressionKind, Scored, Study, predict, score,
 };
-use natmix_report::{ClassPredictions, ConditionalEffect, Loo, ModelCheck, OutcomeCheck, Report, Scores};
+use natmix_report::{
+    ClassEffect, ClassPredictions, ConditionalEffect, GroupEstimates, Loo, ModelCheck, OutcomeCheck, Report, Scores,
+    SurvivalCheck,
+};
 use std::time::Instant;
 
 /// Most and fewest draws for scores and leave-one-out.
@@ -59,6 +62,10 @@ pub struct Predictive {
     pub outcome_check: Option<OutcomeCheck>,
     /// Predicted classes beside those that came.
     pub class_predictions: Option<ClassPredictions>,
+    /// The coefficients of groups beside those that each group has alone.
+    pub group_estimates: Vec<GroupEstimates>,
+    /// Survival in the data and in data drawn from the model.
+    pub survival_check: Option<SurvivalCheck>,
     /// The expected outcome as one column varies.
     pub conditional_effects: Vec<ConditionalEffect>,
     /// Remarks on the model, each with a remedy.
@@ -125,6 +132,8 @@ impl Predictive {
             model_checks,
             outcome_check,
             class_predictions,
+            group_estimates: Vec::new(),
+            survival_check: None,
             conditional_effects,
             model_notes,
         })
@@ -137,6 +146,8 @@ impl Predictive {
         (report.model_checks, report.model_notes) = (self.model_checks.clone(), self.model_notes.clone());
         report.outcome_check.clone_from(&self.outcome_check);
         report.class_predictions.clone_from(&self.class_predictions);
+        report.group_estimates.clone_from(&self.group_estimates);
+        report.survival_check.clone_from(&self.survival_check);
         report.conditional_effects.clone_from(&self.conditional_effects);
     }
 }
@@ -152,30 +163,40 @@ pub(crate) fn probability_of(outcome: &str, levels: Option<&[String]>) -> String
 fn conditional_effects(study: &Study, draws: &CoefficientDraws) -> Result<Vec<ConditionalEffect>, Error> {
     let outcome = study.memory.encoding.outcome.as_ref();
     let (name, levels) = outcome.map_or(("the outcome", None), |about| (&about.column[..], about.levels.as_deref()));
-    let expected = match study.memory.kind {
-        RegressionKind::Logistic => probability_of(name, levels),
-        _ => format!("mean of {name}"),
+    let (expected, classes) = match study.memory.kind {
+        RegressionKind::Logistic => (probability_of(name, levels), Vec::new()),
+        RegressionKind::Softmax { classes } => (format!("probability of each {name}"), class_names(classes, levels)),
+        _ => (format!("mean of {name}"), Vec::new()),
     };
     let found = study.conditional_effects(draws, MOST_EFFECTS).map_err(|error| match error {
         StudyError::Model(error) => error,
         other => Error::InvalidInput(other.to_string()),
     })?;
-    Ok(effects_for_report(found, &expected))
+    Ok(effects_for_report(found, &expected, &classes))
 }
 
-/// The effects of columns on what is `expected`.
+/// The effects of columns on what is `expected`, a number or the probability of each of some classes. Expectations too large for a
+/// number, which JSON has no words for, are left out.
 pub(crate) fn effects_for_report(
     found: Vec<natmix_models::ConditionalEffect>,
     expected: &str,
+    classes: &[String],
 ) -> Vec<ConditionalEffect> {
-    let effect = |effect: natmix_models::ConditionalEffect| ConditionalEffect {
+    let finite =
+        |effect: &natmix_models::ConditionalEffect| effect.expected.iter().flatten().flatten().all(|x| x.is_finite());
+    let effect = |mut effect: natmix_models::ConditionalEffect| ConditionalEffect {
         column: effect.column,
         outcome: expected.to_owned(),
         values: effect.values,
         levels: effect.levels,
-        expected: effect.expected,
+        expected: if classes.is_empty() { effect.expected.pop().unwrap_or_default() } else { Vec::new() },
+        classes: classes
+            .iter()
+            .zip(effect.expected)
+            .map(|(name, expected)| ClassEffect { name: name.clone(), expected })
+            .collect(),
     };
-    found.into_iter().map(effect).collect()
+    found.into_iter().filter(finite).map(effect).collect()
 }
 
 /// Most rows whose classes are predicted one by one.

@@ -290,7 +290,7 @@ impl Problem {
     /// Which parameters are coefficients and effects of groups, for the record.
     pub(crate) fn coefficients(&self) -> Option<Coefficients> {
         match self {
-            Self::Regression(regression) => coefficients::of_study(&regression.study),
+            Self::Regression(regression) => Some(coefficients::of_study(&regression.study)),
             Self::Effects(effects) => Some(coefficients::of_effects(&effects.study)),
             _ => None,
         }

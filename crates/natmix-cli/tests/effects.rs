@@ -97,9 +97,81 @@ fn every_family_is_fitted_and_predicts() {
         assert_eq!(has("confusion"), ["logistic", "ordinal"].contains(model), "{model}");
         assert_eq!(has("classes"), *model == "ordinal", "{model}");
         assert!(text.contains("\ntest  "), "{model}: {text}");
+        shows_groups_survival_and_classes(model, formula, &report, has);
     }
     folder.expect(&[0], "fit --config fit8/config.toml --quiet --out again");
     folder.assert_same("again", "fit8");
+}
+
+/// What the page has for some families only.
+fn shows_groups_survival_and_classes(
+    model: &str,
+    formula: &str,
+    report: &serde_json::Value,
+    has: impl Fn(&str) -> bool,
+) {
+    assert_eq!((has("shrinkage"), has("survival")), (formula.contains("|g)"), model == "survival"), "{model}");
+    if has("shrinkage") {
+        let found = &report["group_estimates"][0];
+        let number = |at: &str| found.pointer(at).and_then(serde_json::Value::as_f64).unwrap();
+        let parameter = |name: &str| {
+            report["parameters"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|of| of["name"] == name)
+                .map(|of| of["mean"].as_f64().unwrap())
+        };
+        assert_eq!(
+            (&found["grouping"], &found["column"], &found["rows"][0]),
+            (&"g".into(), &"(intercept)".into(), &15.into())
+        );
+        // Cut points take the place of an intercept.
+        let own = parameter("g[g0, (intercept)]").unwrap() + parameter("(intercept)").unwrap_or(0.0);
+        assert!((number("/partial/0/1") - own).abs() < 0.1, "{model}: {found}");
+        // Between what the group says alone and the centre of all, or close to it.
+        let (alone, centre) = (number("/alone/0/1"), number("/shared"));
+        assert!((own - centre).abs() < (alone - centre).abs() + 0.1, "{model}: {found}");
+        assert!((number("/pooled") - centre).abs() < 0.5, "{model}: {found}");
+    }
+    let classes = report.pointer("/conditional_effects/0/classes").and_then(serde_json::Value::as_array);
+    assert_eq!(classes.is_some(), model == "ordinal", "{model}");
+    for of_class in classes.into_iter().flatten() {
+        assert_eq!(of_class["expected"].as_array().unwrap().len(), 41, "{model}");
+    }
+    if has("survival") {
+        let check = &report["survival_check"];
+        let (rows, censored) = (check["rows"].as_u64().unwrap(), check["censored"].as_u64().unwrap());
+        assert!(rows == 180 && (10..170).contains(&censored), "{check}");
+        let at =
+            |curve: &str, i: usize| check[curve].as_array().unwrap().iter().map(|of| of[i].as_f64().unwrap()).collect();
+        let [data, low, high]: [Vec<f64>; 3] = [at("observed", 1), at("replicated", 0), at("replicated", 2)];
+        let outside = (0..data.len()).filter(|i| data[*i] < low[*i] || data[*i] > high[*i]).count();
+        assert!(outside < data.len() / 3, "{outside} of {}", data.len());
+    }
+}
+
+/// Classes have coefficients against the reference, their ratios, and probabilities as a column varies.
+#[test]
+fn classes_are_compared_with_the_reference() {
+    let folder = CommandFolder::new("effects-classes");
+    folder.write("table.csv", table(180));
+    folder.expect(&[0], "fit softmax --data table.csv --outcome rating --only x --quiet --out fit");
+    let report = folder.report("fit");
+    let about = &report["model"]["coefficients"];
+    assert_eq!(about["classes"]["reference"], "high");
+    assert_eq!(about["classes"]["columns"], serde_json::json!(["(intercept)", "x"]));
+    let effect = &report["conditional_effects"][0];
+    assert_eq!((&effect["column"], &effect["outcome"]), (&"x".into(), &"probability of each rating".into()));
+    let middle = |class: usize, at: usize| effect["classes"][class]["expected"][at][1].as_f64().unwrap();
+    // Sorted as text: high, low, medium. Where `x` is large the highest is likelier; the medians nearly sum to one.
+    assert!(middle(0, 40) > middle(0, 0) && middle(1, 40) < middle(1, 0));
+    assert!(((0..3).map(|class| middle(class, 20)).sum::<f64>() - 1.0).abs() < 0.02);
+    let page = String::from_utf8(folder.read("fit/report.html")).unwrap();
+    for text in ["id=\"coefficients\"", "id=\"ratios\"", "log odds of low against high", "low:x", "id=\"conditional\""]
+    {
+        assert!(page.contains(text), "{text}");
+    }
 }
 
 /// Without a formula all columns are main effects, and options say what a formula would.

@@ -20,8 +20,9 @@ pub struct ConditionalEffect {
     pub values: Vec<f64>,
     /// Names of the values, for categories.
     pub levels: Option<Vec<String>>,
-    /// 5% quantile, median and 95% quantile of the expectation at each value.
-    pub expected: Vec<[f64; 3]>,
+    /// 5% quantile, median and 95% quantile of the expectation at each value; for an outcome with classes one such list for the
+    /// probability of each class.
+    pub expected: Vec<Vec<[f64; 3]>>,
 }
 
 /// A column of the table, with its typical value.
@@ -115,7 +116,7 @@ impl TypicalRow {
     pub(crate) fn effects<E: From<DataError>>(
         &self,
         most: usize,
-        expected: impl Fn(Table) -> Result<Vec<[f64; 3]>, E>,
+        expected: impl Fn(Table) -> Result<Vec<Vec<[f64; 3]>>, E>,
     ) -> Result<Vec<ConditionalEffect>, E> {
         let varying = self.0.iter().enumerate().filter(|(_, column)| column.values.len() > 1).take(most);
         varying
@@ -145,6 +146,22 @@ impl TypicalRow {
         let text = self.0.iter().enumerate().filter_map(|(column, about)| Some((column, about.text.clone()?)));
         table.levels.extend(text);
         Ok(table)
+    }
+}
+
+/// What [`ConditionalEffect::expected`] holds, from quantiles row by row with the classes of a row one after another.
+pub(crate) fn class_by_class(found: &[f64], classes: usize) -> Vec<Vec<[f64; 3]>> {
+    let all = found.as_chunks::<3>().0;
+    (0..classes).map(|class| all.iter().skip(class).step_by(classes).copied().collect()).collect()
+}
+
+/// The middle 90% of the probability of each class, from the probabilities of all classes at each draw.
+pub(crate) fn middle_90_of_classes(of_draws: &[f64], classes: usize, out: &mut [f64]) {
+    let mut values = Vec::with_capacity(of_draws.len() / classes);
+    for (class, out) in out.chunks_exact_mut(3).enumerate() {
+        values.clear();
+        values.extend(of_draws.iter().skip(class).step_by(classes));
+        out.copy_from_slice(&middle_90(&mut values));
     }
 }
 

@@ -69,6 +69,7 @@ mod layout;
 mod likelihood;
 mod model;
 mod outcome;
+mod pooling;
 pub mod prior_density;
 mod prior_draws;
 mod rows;
@@ -76,6 +77,7 @@ mod second_derivatives;
 mod series;
 mod statements;
 mod study;
+mod survival_curves;
 mod units;
 
 pub use crate::grouping::{GroupCoefficients, Grouping};
@@ -84,10 +86,12 @@ pub use draws::EffectsDraws;
 pub use family::Family;
 pub use layout::{EffectsLayout, GroupParameters};
 pub use model::EffectsModel;
+pub use pooling::GroupEstimates;
 pub use prior_density::{PriorDensity, Support};
 pub use rows::EffectsRows;
 pub use statements::PriorStatement;
 pub use study::{EffectsMemory, EffectsOptions, EffectsStudy};
+pub use survival_curves::SurvivalCurves;
 
 #[cfg(test)]
 mod tests;

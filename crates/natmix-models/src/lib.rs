@@ -9,6 +9,7 @@
 //! | [`ranks`] | processes that share the rows of a fit |
 //! | [`effects`] | regressions with more families and varying effects, as targets; priors by name |
 //! | [`statement`] | statements about parameters, such as `a - b > 0.1` |
+//! | [`kaplan_meier`] | the Kaplan-Meier estimate of survival |
 //! | [`densities`] | analytic densities with known answers, and their files |
 //! | [`draws`], [`predict`](mod@predict), [`scores`], [`loo`](mod@loo), [`stacking`], [`checks`] | predictions and scores for rows, weights of models, checks of the model |
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ mod gamma_ratios;
 pub mod glm;
 mod grouping;
 pub mod idx;
+pub mod kaplan_meier;
 pub mod linear;
 pub mod loo;
 mod normal_equations;

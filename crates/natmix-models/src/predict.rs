@@ -206,7 +206,7 @@ fn columns<const N: usize>(
 }
 
 /// Averages class probabilities over draws, from predictors of all classes but the reference.
-fn average_shares(predictors: &[f64], out: &mut [f64]) {
+pub(crate) fn average_shares(predictors: &[f64], out: &mut [f64]) {
     let others = out.len() - 1;
     let share = (others as f64) / predictors.len() as f64;
     out.fill(0.0);

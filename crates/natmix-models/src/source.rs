@@ -1,6 +1,8 @@
 //! Opens a file that may be compressed: gzip is recognised by its first bytes, whatever the file name. A name with `*` or `?` stands
-//! for several files, which are the parts of one table.
+//! for several files, which are the parts of one table. With the feature `parquet` files of that kind become text.
 
+#[cfg(feature = "parquet")]
+mod parquet_text;
 mod parts;
 
 pub use parts::files;
@@ -15,7 +17,7 @@ use std::path::Path;
 pub struct DataSource {
     /// The bytes, decompressed.
     pub reader: Box<dyn Read + Send>,
-    /// Whether the file is gzip.
+    /// Whether the file is gzip, or of another kind whose text is larger than itself.
     pub compressed: bool,
     /// Bytes on disk; none for pipes, which have no known size and cannot be read twice.
     pub size: Option<u64>,
@@ -47,6 +49,12 @@ impl DataSource {
         let mut magic = Vec::new();
         file.by_ref().take(2).read_to_end(&mut magic).map_err(failed)?;
         let compressed = magic == [0x1f, 0x8b];
+        #[cfg(feature = "parquet")]
+        if magic == *b"PA" && is_parquet(path).map_err(failed)? {
+            // Opened again, from the start: its contents are found from its end.
+            let text = File::open(path).and_then(parquet_text::ParquetText::new).map_err(failed)?;
+            return Ok(DataSource { reader: Box::new(text), compressed: true, size: Some(about.len()) });
+        }
         let whole = Cursor::new(magic).chain(file);
         let reader: Box<dyn Read + Send> =
             if compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
@@ -58,6 +66,14 @@ impl DataSource {
         let factor = if self.compressed { 1032 } else { 1 };
         self.size.map_or(u64::MAX, |size| size.saturating_mul(factor))
     }
+}
+
+/// Whether a file begins as those of Parquet do.
+#[cfg(feature = "parquet")]
+fn is_parquet(path: &Path) -> std::io::Result<bool> {
+    let mut magic = Vec::new();
+    File::open(path)?.take(4).read_to_end(&mut magic)?;
+    Ok(magic == *b"PAR1")
 }
 
 /// The error for a failed read; for compressed files it says that the data is damaged.

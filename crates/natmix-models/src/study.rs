@@ -13,12 +13,13 @@
 //! assert_eq!(study.parameter_names(), ["(intercept)", "age"]);
 //! ```
 
-use crate::conditional::{ConditionalEffect, TypicalRow, middle_90};
+use crate::conditional::{ConditionalEffect, TypicalRow, class_by_class, middle_90, middle_90_of_classes};
 use crate::design::{Design, DesignOptions, Encoding, OutcomeKind};
 use crate::draws::{CoefficientDraws, Inputs};
 use crate::error::DataError;
 use crate::formula::{Formula, FormulaError, FormulaOptions, Located};
 use crate::observations::{Dataset, Observations};
+use crate::predict::average_shares;
 use crate::ranks::{Disagreement, Ranks, SharedRows};
 use crate::regression::{Regression, RegressionKind};
 use crate::row_file;
@@ -206,8 +207,8 @@ impl Study {
         Ok(Self { regression, memory, warnings, notes, facts, log_scale, typical, reduction })
     }
 
-    /// What the outcome is expected to be as one column varies, for at most `most` columns, in its own units. There are none for a softmax, which
-    /// expects no number.
+    /// What the outcome is expected to be as one column varies, for at most `most` columns, in its own units: for a softmax the
+    /// probability of each class.
     pub fn conditional_effects(
         &self,
         draws: &CoefficientDraws,
@@ -220,16 +221,24 @@ impl Study {
             RegressionKind::Poisson => eta.exp(),
             _ => centre + scale * eta,
         };
-        let most = if matches!(kind, RegressionKind::Softmax { .. }) { 0 } else { most };
+        let classes = if let RegressionKind::Softmax { classes } = kind { classes } else { 1 };
         self.typical.effects(most, |table| {
             let rows = encoding.encode(table)?;
             let inputs = Inputs::new(&rows.x, rows.dim, rows.offset.as_deref())?;
-            let mut expected = vec![0.0; 3 * rows.rows];
-            draws.for_rows(inputs, 3, &mut expected, |_, eta, out| {
-                eta.iter_mut().for_each(|eta| *eta = mean(*eta));
-                out.copy_from_slice(&middle_90(eta));
+            let mut expected = vec![0.0; 3 * classes * rows.rows];
+            draws.for_rows(inputs, 3 * classes, &mut expected, |_, eta, out| {
+                if classes == 1 {
+                    eta.iter_mut().for_each(|eta| *eta = mean(*eta));
+                    out.copy_from_slice(&middle_90(eta));
+                    return;
+                }
+                let mut of_draws = vec![0.0; classes * (eta.len() / (classes - 1))];
+                for (eta, of_draw) in eta.chunks_exact(classes - 1).zip(of_draws.chunks_exact_mut(classes)) {
+                    average_shares(eta, of_draw);
+                }
+                middle_90_of_classes(&of_draws, classes, out);
             })?;
-            Ok(expected.as_chunks::<3>().0.to_vec())
+            Ok(class_by_class(&expected, classes))
         })
     }
 
@@ -369,10 +378,40 @@ mod tests {
             assert_eq!(effects.iter().map(|effect| effect.column.as_str()).collect::<Vec<_>>(), ["kind", "x"]);
             let expected = |x: f64, shift: f64| 1.5 * (own[0] + x * own[at("x")] + shift).exp();
             assert_eq!(effects[0].levels.as_deref().unwrap(), ["a", "b", "c"]);
-            assert!((effects[0].expected[2][1] / expected(5.5, own[at("kind=c")]) - 1.0).abs() < 1e-12);
+            assert!((effects[0].expected[0][2][1] / expected(5.5, own[at("kind=c")]) - 1.0).abs() < 1e-12);
             assert_eq!((effects[1].values.len(), effects[1].values[40]), (41, 11.0));
-            assert!((effects[1].expected[40][1] / expected(11.0, 0.0) - 1.0).abs() < 1e-12);
+            assert!((effects[1].expected[0][40][1] / expected(11.0, 0.0) - 1.0).abs() < 1e-12);
             assert_eq!(study.conditional_effects(&draws, 1).unwrap().len(), 1);
+        }
+    }
+
+    /// Two draws of a softmax: at each the probabilities of the classes are those of its predictors.
+    #[test]
+    fn classes_have_their_probabilities() {
+        let names = ["way", "x"].map(String::from).to_vec();
+        let mut table =
+            Table::from_values("memory", names, (0..9).flat_map(|i| [(i % 3) as f64, i as f64]).collect()).unwrap();
+        table.levels.insert(0, ["bus", "car", "train"].map(String::from).to_vec());
+        let options = DesignOptions { outcome: Some("way".into()), ..DesignOptions::default() };
+        let study = Study::new(table, &options, OutcomeKind::Softmax, 2.5, None).unwrap();
+        let z = [0.3, -0.8, 0.5, 0.2, -0.4, 1.1, 0.0, 0.6];
+        let draws = CoefficientDraws::new(study.memory.kind, 2, &z).unwrap();
+        let effects = study.conditional_effects(&draws, 10).unwrap();
+        let [x] = &effects[..] else { panic!("one column") };
+        assert_eq!((x.column.as_str(), x.expected.len(), x.expected[0].len()), ("x", 3, 41));
+        let shares = |z: &[f64]| {
+            let mut own = [0.0; 4];
+            study.to_parameters(z, &mut own);
+            let at = [0.0, own[0] + 8.0 * own[1], own[2] + 8.0 * own[3]].map(f64::exp);
+            at.map(|share| share / at.iter().sum::<f64>())
+        };
+        let (one, other) = (shares(&z[..4]), shares(&z[4..]));
+        for class in 0..3 {
+            let [low, _, high] = x.expected[class][40];
+            assert!(
+                (low - one[class].min(other[class])).abs() < 1e-12
+                    && (high - one[class].max(other[class])).abs() < 1e-12
+            );
         }
     }
 

@@ -5,6 +5,7 @@
 
 pub mod axis;
 pub mod contour;
+pub mod legend;
 pub mod png;
 pub mod svg;
 pub mod text;

@@ -15,26 +15,30 @@ mod marginals;
 mod outcome;
 mod pairs;
 mod scores;
+mod shrinkage;
+mod survival;
 pub(crate) mod weights;
 
 use natmix::observe::TraceRow;
 
 use super::figure::{Ink, Scene};
-use super::{Draws, Report};
+use super::{Draws, Report, number};
 use interest::Ranked;
 
 /// The names of all possible pictures.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 18] = [
     "elbo",
     "weights",
     "coefficients",
     "groups",
+    "shrinkage",
     "conditional",
     "marginals",
     "pairs",
     "traces",
     "ranks",
     "energy",
+    "survival",
     "outcome",
     "checks",
     "calibration",
@@ -94,8 +98,9 @@ pub fn all(report: &Report, trace: &[TraceRow], draws: &Draws) -> Vec<Picture> {
     let weights = weights(report);
     let elbo = elbo(report, trace, if weights.is_some() { 620.0 } else { 1000.0 });
     let first = [elbo, weights, marginals(&ranked, draws.names.len()), pairs(report, &ranked)];
-    let first = first.into_iter().flatten().chain(effects::all(report)).chain(conditional(report));
-    let all = first.chain(chains(report, draws)).chain(outcome(report)).chain(checks(report));
+    let first = first.into_iter().flatten().chain(effects::all(report)).chain(shrinkage::picture(report));
+    let all = first.chain(conditional(report)).chain(chains(report, draws));
+    let all = all.chain(survival(report)).chain(outcome(report)).chain(checks(report));
     all.chain(predictions(report)).collect()
 }
 
@@ -196,15 +201,35 @@ fn pairs(report: &Report, ranked: &Ranked) -> Option<Picture> {
 
 fn conditional(report: &Report) -> Option<Picture> {
     let width = panel_width(report.conditional_effects.len());
+    let of_classes = report.conditional_effects.iter().any(|effect| !effect.classes.is_empty());
     let panels: Vec<Scene> =
         report.conditional_effects.iter().filter_map(|effect| conditional::draw(effect, width)).collect();
     (!panels.is_empty()).then(|| Picture {
         name: "conditional",
         heading: "Conditional effects",
-        caption: "What the outcome is expected to be as one column varies, with the middle 90%, while numbers have their mean, \
-                  categories their reference level, and groups no effect of their own."
-            .into(),
+        caption: format!(
+            "{} as one column varies, with the middle 90%, while numbers have their mean, categories their reference level, \
+             and groups no effect of their own.",
+            if of_classes { "How likely each class is" } else { "What the outcome is expected to be" }
+        ),
         layout: FigureLayout::Multiples(panels),
+    })
+}
+
+fn survival(report: &Report) -> Option<Picture> {
+    let check = report.survival_check.as_ref()?;
+    let draw = |width| survival::draw(check, width);
+    Some(Picture {
+        name: "survival",
+        heading: "Does the model reproduce survival?",
+        caption: format!(
+            "Which share of rows is without the event at each time, by the Kaplan-Meier estimate, which takes into account that {} of {} rows \
+             are censored. Orange: the same estimate of data sets drawn from the fitted model and censored likewise, median and \
+             middle 90%. Data outside the band are survival that the model does not reproduce.",
+            number::count(check.censored as u64),
+            number::count(check.rows as u64)
+        ),
+        layout: FigureLayout::Whole { wide: draw(620.0)?, narrow: draw(NARROW)? },
     })
 }
 

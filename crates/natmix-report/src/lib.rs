@@ -14,7 +14,7 @@ pub mod page;
 mod replicated;
 
 use natmix::answer::delivered::DeliveredChains;
-pub use replicated::{ClassPredictions, OutcomeCheck};
+pub use replicated::{ClassPredictions, GroupEstimates, OutcomeCheck, SurvivalCheck};
 use serde::{Deserialize, Serialize};
 
 /// `report.json`. Numbers that are not finite are written as `null` and read as NaN.
@@ -87,7 +87,13 @@ pub struct Report {
     /// Predicted classes beside those that came, for regressions of classes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub class_predictions: Option<ClassPredictions>,
-    /// The expected outcome as one column varies, for regressions with varying effects.
+    /// The coefficients of groups beside those that each group has alone, for regressions with varying effects.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub group_estimates: Vec<GroupEstimates>,
+    /// Survival in the data and in data drawn from the fitted model, for regressions of times.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub survival_check: Option<SurvivalCheck>,
+    /// The expected outcome as one column varies, for regressions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub conditional_effects: Vec<ConditionalEffect>,
     /// Remarks on the model and its data, each with a remedy. They are not about the fit and do not change the verdict.
@@ -235,7 +241,7 @@ pub struct ModelSummary {
     /// How the table was read: its columns of text, what was left out or dropped, and what the levels of the outcome mean.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub table: Option<serde_json::Value>,
-    /// Which parameters are coefficients and effects of groups, for regressions with one linear predictor.
+    /// Which parameters are coefficients and effects of groups, for regressions.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub coefficients: Option<Coefficients>,
 }
@@ -252,14 +258,27 @@ pub struct ConditionalEffect {
     /// Names of the values, for categories.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub levels: Option<Vec<String>>,
-    /// 5% quantile, median and 95% quantile of the expectation at each value.
+    /// 5% quantile, median and 95% quantile of the expectation at each value; none for an outcome with classes.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub expected: Vec<[f64; 3]>,
+    /// The probability of each class instead, for an outcome with more than two.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub classes: Vec<ClassEffect>,
+}
+
+/// The probability of one class as a column varies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassEffect {
+    /// The class.
+    pub name: String,
+    /// 5% quantile, median and 95% quantile at each value of the column.
     pub expected: Vec<[f64; 3]>,
 }
 
 /// The coefficients of a regression among its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Coefficients {
-    /// How many there are: they are the first parameters.
+    /// How many there are: they are the first parameters. With classes, how many each of these has.
     pub count: usize,
     /// Whether the first is an intercept.
     pub intercept: bool,
@@ -268,9 +287,24 @@ pub struct Coefficients {
     /// What the exponential of a coefficient is called: `odds ratio`, `rate ratio`, `ratio of means` or `ratio of times`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ratio: Option<String>,
+    /// Names of the columns, and of the classes that have a coefficient each for all columns, one class after another; none for
+    /// regressions with one linear predictor.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub classes: Option<ClassCoefficients>,
     /// Effects that vary over groups.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub groups: Vec<GroupEffects>,
+}
+
+/// The classes of a regression that compares each of them with a reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassCoefficients {
+    /// The class with which the others are compared.
+    pub reference: String,
+    /// The others.
+    pub others: Vec<String>,
+    /// Names of the columns.
+    pub columns: Vec<String>,
 }
 
 /// Effects that vary over groups, among the parameters.

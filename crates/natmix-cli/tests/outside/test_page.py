@@ -1,8 +1,11 @@
 """The page in a real browser: no console errors, pictures present, also on a phone and in dark mode. Run by scripts/test."""
 
 import base64
+import html
 import json
+import math
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -39,7 +42,7 @@ def dump(page: Path, profile: Path, look: list[str] = []) -> tuple[str, str]:
     return run.stdout, run.stderr
 
 
-@pytest.mark.parametrize("look", [[], ["--window-size=390,844"], ["--blink-settings=preferredColorScheme=0"]])
+@pytest.mark.parametrize("look", [[], ["--window-size=500,844"], ["--blink-settings=preferredColorScheme=0"]])
 def test_the_page_opens_without_errors(page: Path, look: list[str], tmp_path: Path) -> None:
     dom, log = dump(page, tmp_path, look)
     assert "CONSOLE" not in log, log
@@ -101,3 +104,57 @@ def test_pictures_are_files_too(page: Path) -> None:
     for name in ("elbo", "weights", "marginals", "pairs"):
         assert (figures / f"{name}.svg").read_text().startswith("<svg") or "<svg" in (figures / f"{name}.svg").read_text()
         assert (figures / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def regressions(folder: Path) -> dict[str, Path]:
+    """Pages of regressions that have pictures of their own, of a table with long names."""
+    noise = random.Random(3)
+    lines = ["x,town,group,yes,stars,time,seen"]
+    for row in range(160):
+        x, group = noise.gauss(0, 1), row % 9
+        eta = 0.5 * x + 0.2 * (group - 4) + noise.gauss(0, 1)
+        town = ("Bonn", "a town with a name that is rather long", "Köln")[int(3 * noise.random())]
+        time = 1 + 100 * math.exp(eta) * noise.random()
+        fields = (x, town, f"clinic number {group} of several", int(eta > 0), 1 + int(eta > -0.5) + int(eta > 0.5), time, int(time < 90))
+        lines.append(",".join(map(str, fields)))
+    (folder / "table.csv").write_text("\n".join(lines) + "\n")
+    models = {
+        "logistic": "yes ~ x + town + (1 + x | group)",
+        "ordinal": "stars ~ x + town + (1 | group)",
+        "survival": "time | event(seen) ~ x + (1 | group)",
+        "softmax": "town ~ x + yes",
+    }
+    for model, formula in models.items():
+        command = [BINARY, "fit", model, "--data", folder / "table.csv", "--formula", formula, "--max-evals", "4000"]
+        command += ["--finish", "never", "--quiet", "--out", folder / model]
+        assert subprocess.run(command, check=False).returncode in (0, 1)
+    return {model: folder / model / "report.html" for model in models}
+
+
+# What is wider than the frame, but for tables that scroll in their boxes, and texts that are cut off at the edge of their picture.
+MEASURE = """<script>addEventListener("load", () => {
+  const inside = document.querySelector("iframe").contentDocument, width = inside.documentElement.clientWidth;
+  const shown = (e) => e.getBoundingClientRect().width > 0;
+  const wide = [...inside.body.querySelectorAll("*")].filter((e) => shown(e) && !e.closest(".box"))
+    .filter((e) => e.getBoundingClientRect().right > width + 1).map((e) => e.tagName + ": " + e.textContent.slice(0, 60));
+  const cut = [...inside.querySelectorAll("svg text")].filter(shown).filter((text) => {
+    const [own, all] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+    return own.left < all.left - 2 || own.right > all.right + 2 || own.top < all.top - 2 || own.bottom > all.bottom + 2;
+  }).map((text) => text.closest("section").id + ": " + text.textContent.slice(0, 60));
+  const pre = document.createElement("pre");
+  pre.id = "seen"; pre.textContent = btoa(unescape(encodeURIComponent(JSON.stringify({ width, wide, cut }))));
+  document.body.append(pre);
+});</script>"""
+
+
+def test_pages_of_regressions_fit_on_a_phone(tmp_path: Path) -> None:
+    for model, page in regressions(tmp_path).items():
+        for width in (390, 1280):
+            # In a frame: the window of a browser has a least width, which is more than that of a phone.
+            frame = f'<iframe width="{width}" height="800" style="border:0" srcdoc="{html.escape(page.read_text())}"></iframe>'
+            framed = tmp_path / "framed.html"
+            framed.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body>{frame}{MEASURE}</body>')
+            dom, log = dump(framed, tmp_path / "profile", ["--window-size=1400,900"])
+            assert "CONSOLE" not in log, log
+            seen = json.loads(base64.b64decode(re.search(r'<pre id="seen">([^<]*)</pre>', dom)[1]))
+            assert seen["width"] > width - 20 and not seen["wide"] and not seen["cut"], (model, width, seen)

@@ -6,7 +6,7 @@
 use super::family::Family;
 use super::layout::{EffectsLayout, GroupParameters};
 use super::rows::EffectsRows;
-use crate::conditional::middle_90;
+use crate::conditional::{class_by_class, middle_90, middle_90_of_classes};
 use crate::draws::log_sum_exp;
 use crate::predict::{LEVELS, Predictions, entropy_of, quantile};
 use natmix::Error;
@@ -69,9 +69,35 @@ impl EffectsDraws {
         self.parameters.is_empty()
     }
 
+    /// What random numbers depend on.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// What the draws stand for.
     pub fn layout(&self) -> &EffectsLayout {
         &self.layout
+    }
+
+    /// The parameters of a draw, in the units of the data.
+    pub(super) fn parameters_of(&self, draw: usize) -> &[f64] {
+        &self.parameters[draw * self.dim..(draw + 1) * self.dim]
+    }
+
+    /// A single draw with these parameters, for rows of known groups.
+    pub(super) fn with_parameters(&self, parameters: Vec<f64>) -> Self {
+        let new_effects = self.groups.iter().map(|group| vec![0.0; group.columns.len()]).collect();
+        Self { layout: self.layout.clone(), groups: self.groups.clone(), parameters, new_effects, ..*self }
+    }
+
+    /// The mean of all draws as a single one, for rows of known groups.
+    pub(super) fn at_mean(&self) -> Self {
+        let mut mean = vec![0.0; self.dim];
+        let share = 1.0 / self.len() as f64;
+        for draw in self.parameters.chunks_exact(self.dim) {
+            mean.iter_mut().zip(draw).for_each(|(mean, x)| *mean += share * x);
+        }
+        self.with_parameters(mean)
     }
 
     /// The family's own parameters of a draw.
@@ -189,19 +215,27 @@ impl EffectsDraws {
         }
     }
 
-    /// 5% quantile, median and 95% quantile of the expected outcome of each row; of the predictor for ordered categories.
-    pub(super) fn expected(&self, rows: &EffectsRows) -> Vec<[f64; 3]> {
+    /// 5% quantile, median and 95% quantile of the expected outcome of each row; for ordered categories one such list for the
+    /// probability of each.
+    pub(super) fn expected(&self, rows: &EffectsRows) -> Vec<Vec<[f64; 3]>> {
         let family = self.layout.base.family;
         let all: Vec<usize> = (0..rows.rows).collect();
-        let found = self.for_rows(rows, &all, 3, |row, eta, out| {
-            let mean = |(draw, eta): (usize, &f64)| match family {
-                Family::Ordinal { .. } => *eta,
-                _ => family.mean_and_variance(self.own(draw), *eta, rows.trials(row)).0,
-            };
-            let mut means: Vec<f64> = eta.iter().enumerate().map(mean).collect();
-            out.copy_from_slice(&middle_90(&mut means));
+        let classes = if let Family::Ordinal { categories } = family { categories } else { 1 };
+        let found = self.for_rows(rows, &all, 3 * classes, |row, eta, out| {
+            if classes == 1 {
+                let mean =
+                    |(draw, eta): (usize, &f64)| family.mean_and_variance(self.own(draw), *eta, rows.trials(row)).0;
+                let mut means: Vec<f64> = eta.iter().enumerate().map(mean).collect();
+                out.copy_from_slice(&middle_90(&mut means));
+                return;
+            }
+            let mut of_draws = vec![0.0; classes * eta.len()];
+            for (draw, (eta, of_draw)) in eta.iter().zip(of_draws.chunks_exact_mut(classes)).enumerate() {
+                Family::add_categories(self.own(draw), *eta, 1.0, of_draw);
+            }
+            middle_90_of_classes(&of_draws, classes, out);
         });
-        found.as_chunks::<3>().0.to_vec()
+        class_by_class(&found, classes)
     }
 
     /// Mean, standard deviation and quantiles of the outcome of a row.
@@ -260,8 +294,9 @@ impl EffectsDraws {
 /// What random numbers are for.
 const NEW_GROUPS: u64 = 1;
 const OUTCOMES: u64 = 2;
+pub(super) const CENSORING: u64 = 3;
 
-fn stream(seed: u64, which: u64, purpose: u64) -> impl Rng {
+pub(super) fn stream(seed: u64, which: u64, purpose: u64) -> impl Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ purpose.rotate_left(56));
     rng.set_stream(which);
     rng

@@ -149,7 +149,7 @@ impl EffectsModel {
 }
 
 /// Estimate and variance of each effect of a level, from slopes and information; none if they do not determine them.
-fn estimates(slopes: &[f64], information: &[f64]) -> Option<Vec<(f64, f64)>> {
+pub(super) fn estimates(slopes: &[f64], information: &[f64]) -> Option<Vec<(f64, f64)>> {
     let q = slopes.len();
     let mean = solve(information.to_vec(), slopes)?;
     (0..q)

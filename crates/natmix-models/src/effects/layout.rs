@@ -132,6 +132,11 @@ impl EffectsLayout {
         self.base.intercept
     }
 
+    /// The unit of the linear predictor: that of the outcome for the linear and the robust family, and 1 for others.
+    pub(super) fn predictor_scale(&self) -> f64 {
+        self.base.outcome.scale
+    }
+
     /// Names of all parameters.
     pub fn parameter_names(&self) -> Vec<String> {
         self.base.parameter_names(self.groups.iter())

@@ -153,7 +153,7 @@ impl Family {
     }
 }
 
-fn uniform(rng: &mut impl Rng) -> f64 {
+pub(super) fn uniform(rng: &mut impl Rng) -> f64 {
     Open01.sample(rng)
 }
 

@@ -3,6 +3,7 @@
 //! What [`super::likelihood`] leaves to totals over rows is added by [`super::auxiliary`] here, too.
 
 use super::family::Family;
+use super::outcome::Observed;
 
 /// Derivatives at one row: in the predictor `eta`, and in the coordinates of the family's positive parameters, at most two.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,5 +86,76 @@ pub(super) fn at_row(family: Family, y: f64, other: f64, eta: f64, z: &[f64]) ->
         }
         // Between two cut points: see `super::curvature`.
         Family::Ordinal { .. } => Second::default(),
+    }
+}
+
+/// Derivatives of the log density of one outcome in its predictor, everything being in the units of the data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfOutcome {
+    pub slope: f64,
+    /// Minus the second derivative.
+    pub information: f64,
+    /// A number that is never negative, with which steps never lose: the same for log-concave densities.
+    pub metric: f64,
+}
+
+/// At an outcome of any family, given the family's own parameters.
+pub(super) fn at_observed(family: Family, own: &[f64], eta: f64, observed: Observed) -> OfOutcome {
+    let Observed { y, trials, seen } = observed;
+    if let Family::Ordinal { .. } = family {
+        let k = y as usize;
+        let beyond = |x: Option<f64>| x.map_or((0.0, 0.0), |x| (logistic(x).0, logistic(x).2));
+        let (above, first) = beyond(own.get(k).map(|cut| eta - cut));
+        let (below, second) = beyond(k.checked_sub(1).and_then(|k| own.get(k)).map(|cut| cut - eta));
+        return OfOutcome { slope: below - above, information: first + second, metric: first + second };
+    }
+    let (y, other) = match family {
+        Family::Logistic | Family::Binomial => (y, trials - y),
+        Family::Gamma | Family::Survival => (y.ln(), f64::from(u8::from(seen))),
+        _ => (y, 0.0),
+    };
+    let mut z = [0.0; 2];
+    z.iter_mut().zip(own).for_each(|(z, x)| *z = x.ln());
+    let Second { slope, eta: curv, .. } = at_row(family, y, other, eta, &z);
+    let metric = match family {
+        // The weight of its residual as a normal one: Student's density lies above the normal one that touches it.
+        Family::Robust if y != eta => slope / (y - eta),
+        _ => -curv,
+    };
+    OfOutcome { slope, information: -curv, metric }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::FAMILIES;
+    use super::*;
+
+    #[test]
+    fn derivatives_of_single_outcomes_are_those_of_their_density() {
+        for family in FAMILIES {
+            let (own, y): (&[f64], f64) = match family {
+                Family::Linear | Family::Robust => (&[1.3, 4.0], 2.1),
+                Family::Ordinal { .. } => (&[-0.8, 0.3, 1.4, 2.0], 1.0),
+                Family::Gamma | Family::Survival => (&[1.7], 2.6),
+                _ => (&[2.5], 1.0),
+            };
+            let own = if let Family::Ordinal { categories } = family { &own[..categories - 1] } else { own };
+            for (eta, seen, y) in [(0.4, true, y), (-1.1, false, y), (0.7, true, 0.0), (2.0, true, 2.0)] {
+                let y = match family {
+                    Family::Gamma | Family::Survival => y.max(0.1),
+                    Family::Logistic => y.min(1.0),
+                    _ => y,
+                };
+                let observed = Observed { y, trials: if family == Family::Binomial { 5.0 } else { 1.0 }, seen };
+                let h = 1e-4;
+                let value = |eta: f64| family.log_density(own, eta, observed);
+                let slope = (value(eta + h) - value(eta - h)) / (2.0 * h);
+                let curv = (value(eta + h) - 2.0 * value(eta) + value(eta - h)) / (h * h);
+                let at = at_observed(family, own, eta, observed);
+                assert!((at.slope - slope).abs() < 1e-6 * (1.0 + slope.abs()), "{family:?}: {} {slope}", at.slope);
+                assert!((at.information + curv).abs() < 1e-5 * (1.0 + curv.abs()), "{family:?}: {}", at.information);
+                assert!(at.metric >= 0.0 && at.metric >= at.information - 1e-12, "{family:?}");
+            }
+        }
     }
 }

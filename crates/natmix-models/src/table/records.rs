@@ -152,7 +152,9 @@ impl Records {
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', ..] | [b'B', b'Z', b'h', b'1'..=b'9', 0x31, ..] => {
                 "compressed, but not with gzip; decompress it first"
             }
-            [b'P', b'A', b'R', b'1', ..] => "a Parquet file; export the table as CSV",
+            [b'P', b'A', b'R', b'1', ..] => {
+                "a Parquet file; build natmix with `--features parquet` to read it, or export the table as CSV (in Python, pass the data frame)"
+            }
             [0x93, b'N', b'U', b'M', ..] => "a NumPy array; export the table as CSV",
             _ => "",
         };

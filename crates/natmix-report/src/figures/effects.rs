@@ -3,10 +3,12 @@
 use super::forest::{self, ForestLine};
 use super::{FigureLayout, NARROW, Picture};
 use crate::figure::Scene;
-use crate::{Coefficients, GroupEffects, Parameter, Report, number};
+use crate::{ClassCoefficients, Coefficients, GroupEffects, Parameter, Report, number};
 
 /// Most coefficients in one picture.
 const MOST_COEFFICIENTS: usize = 40;
+/// Most classes that are compared with the reference.
+const MOST_CLASSES: usize = 9;
 /// Most groups in one picture: of more, those with the largest and the smallest effects.
 const MOST_GROUPS: usize = 40;
 /// Most pictures of groups.
@@ -18,8 +20,7 @@ pub fn all(report: &Report) -> Vec<Picture> {
     let all: Vec<_> = about.groups.iter().flat_map(|group| (0..group.columns.len()).map(move |k| (group, k))).collect();
     let shown = &all[..all.len().min(MOST_PANELS)];
     let width = super::panel_width(shown.len());
-    let groups: Vec<Scene> =
-        shown.iter().filter_map(|(group, k)| panel(group, *k, &report.parameters, width)).collect();
+    let groups: Vec<Scene> = shown.iter().filter_map(|(group, k)| panel(group, *k, report, width)).collect();
     let groups = (!groups.is_empty()).then(|| Picture {
         name: "groups",
         heading: "Effects of the groups",
@@ -44,7 +45,54 @@ fn scale_of(kind: &str) -> &'static str {
     }
 }
 
+/// What the coefficient of a column measures, with its unit.
+pub fn measured(kind: &str, column: &str) -> String {
+    match column {
+        "(intercept)" => format!("intercept ({})", scale_of(kind)),
+        _ => format!("{column} ({} per unit)", scale_of(kind)),
+    }
+}
+
+/// The coefficients of a regression with several classes: one panel for each class but the reference.
+fn of_classes(about: &Coefficients, classes: &ClassCoefficients, report: &Report) -> Option<Picture> {
+    let first = usize::from(about.intercept);
+    let shown = classes.others.len().min(MOST_CLASSES);
+    let width = super::panel_width(shown);
+    let panel = |(class, name): (usize, &String)| {
+        let own = report.parameters.get(class * about.count + first..(class + 1) * about.count)?;
+        let columns = classes.columns.get(first..)?.iter().zip(about.spreads.get(first..)?).zip(own);
+        let line = |((column, spread), parameter): ((&String, &f64), &Parameter)| ForestLine {
+            name: column.clone(),
+            quantiles: [parameter.q05, parameter.q50, parameter.q95].map(|x| x * spread),
+        };
+        let lines: Vec<ForestLine> = columns.take(MOST_COEFFICIENTS).map(line).collect();
+        let axis = format!("change in the log odds of {name} against {}", classes.reference);
+        forest::draw(&lines, width, &format!("Coefficients of {name}"), &axis)
+    };
+    let panels: Vec<Scene> = classes.others.iter().take(shown).enumerate().filter_map(panel).collect();
+    let hidden = classes.others.len() - shown;
+    let more = if hidden > 0 || about.count - first > MOST_COEFFICIENTS { " More are in the table." } else { "" };
+    (!panels.is_empty()).then(|| Picture {
+        name: "coefficients",
+        heading: "Coefficients",
+        caption: format!(
+            "What a change of each column by one {} changes in the log odds of each class against {} (for categories: the difference              from the reference level): medians, and bars over the middle 90%.{more}",
+            unit_of(about),
+            classes.reference
+        ),
+        layout: FigureLayout::Multiples(panels),
+    })
+}
+
+/// By what a column changes in the pictures.
+fn unit_of(about: &Coefficients) -> &'static str {
+    if about.spreads.iter().any(|spread| *spread != 1.0) { "standard deviation" } else { "unit" }
+}
+
 fn coefficients(about: &Coefficients, report: &Report) -> Option<Picture> {
+    if let Some(classes) = &about.classes {
+        return of_classes(about, classes, report);
+    }
     let first = usize::from(about.intercept);
     let shown = report.parameters.get(first..about.count)?;
     let line = |(parameter, spread): (&Parameter, &f64)| ForestLine {
@@ -57,7 +105,7 @@ fn coefficients(about: &Coefficients, report: &Report) -> Option<Picture> {
         0 => String::new(),
         more => format!(" {} more are in the table.", number::count(more as u64)),
     };
-    let unit = if about.spreads.iter().any(|spread| *spread != 1.0) { "standard deviation" } else { "unit" };
+    let unit = unit_of(about);
     let scale = scale_of(&report.model.kind);
     let axis = format!("change in the {scale}");
     let draw = |width| forest::draw(&lines, width, "Coefficients", &axis);
@@ -73,9 +121,9 @@ fn coefficients(about: &Coefficients, report: &Report) -> Option<Picture> {
 }
 
 /// The effects of all groups on one column's coefficient.
-fn panel(group: &GroupEffects, k: usize, parameters: &[Parameter], width: f64) -> Option<Scene> {
+fn panel(group: &GroupEffects, k: usize, report: &Report, width: f64) -> Option<Scene> {
     let of_level = |(level, name): (usize, &String)| {
-        let parameter = parameters.get(group.first_effect + level * group.columns.len() + k)?;
+        let parameter = report.parameters.get(group.first_effect + level * group.columns.len() + k)?;
         Some(ForestLine { name: name.clone(), quantiles: [parameter.q05, parameter.q50, parameter.q95] })
     };
     let mut lines: Vec<ForestLine> = group.levels.iter().enumerate().map(of_level).collect::<Option<_>>()?;
@@ -84,10 +132,12 @@ fn panel(group: &GroupEffects, k: usize, parameters: &[Parameter], width: f64) -
     if hidden > 0 {
         lines.drain(MOST_GROUPS / 2..MOST_GROUPS / 2 + hidden);
     }
-    let title = format!("{}: {}", group.name, group.columns[k]);
-    let axis = match hidden {
-        0 => title.clone(),
-        hidden => format!("{title} ({} in the middle not shown)", number::count(hidden as u64)),
+    let column = &group.columns[k];
+    let title = format!("{}: {column}", group.name);
+    let shown = match hidden {
+        0 => String::new(),
+        hidden => format!(", without {} in the middle", number::count(hidden as u64)),
     };
+    let axis = format!("{}: {}{shown}", group.name, measured(&report.model.kind, column));
     forest::draw(&lines, width, &title, &axis)
 }

@@ -84,8 +84,16 @@ fn interval(parameter: &Parameter, (lo, hi): (f64, f64)) -> String {
 /// Exponentials of the coefficients, where these are ratios that people speak of.
 pub fn ratios(report: &Report) -> String {
     let Some(about) = &report.model.coefficients else { return String::new() };
-    let shown = report.parameters.get(usize::from(about.intercept)..about.count).unwrap_or_default();
+    let blocks = about.classes.as_ref().map_or(1, |classes| classes.others.len());
+    let count = blocks.saturating_mul(about.count);
+    let of_block = |own: &'_ [Parameter]| own.get(usize::from(about.intercept)..).unwrap_or_default().to_vec();
+    let shown: Vec<Parameter> =
+        report.parameters.get(..count).unwrap_or_default().chunks(about.count.max(1)).flat_map(of_block).collect();
     let (Some(ratio), false) = (&about.ratio, shown.is_empty()) else { return String::new() };
+    let against = about
+        .classes
+        .as_ref()
+        .map_or(String::new(), |classes| format!("Odds of each class against {}. ", escape(&classes.reference)));
     let row = |parameter: &Parameter| {
         let cells: String = [parameter.q50, parameter.q05, parameter.q95]
             .map(|x| format!("<td>{}</td>", number::significant(x.exp(), 3)))
@@ -103,7 +111,7 @@ pub fn ratios(report: &Report) -> String {
         "<section id=\"ratios\" class=\"card\"><h2>{heading}</h2><div class=\"box\"><table>\
          <thead><tr><th scope=\"col\">name</th><th scope=\"col\">{ratio}</th><th scope=\"col\">5%</th>\
          <th scope=\"col\">95%</th></tr></thead><tbody>{rows}</tbody></table></div>\
-         <p class=\"aside\">For one unit more of a column, or for a level instead of the reference level; 1 is no effect.</p>\
+         <p class=\"aside\">{against}For one unit more of a column, or for a level instead of the reference level; 1 is no effect.</p>\
          </section>\n"
     )
 }

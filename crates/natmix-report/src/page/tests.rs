@@ -38,6 +38,7 @@ fn coefficients_and_groups_have_their_pictures() {
         intercept: true,
         spreads: vec![1.0, 2.0],
         ratio: Some("odds ratio".into()),
+        classes: None,
         groups: vec![crate::GroupEffects {
             name: "clinic".into(),
             levels: names(count - 2),
@@ -55,6 +56,82 @@ fn coefficients_and_groups_have_their_pictures() {
     let about = sample.report.model.coefficients.as_mut().unwrap();
     (about.count, about.groups[0].first_effect) = (count + 7, count + 9);
     assert!(!page(&sample).contains("id=\"groups\""));
+}
+
+#[test]
+fn classes_have_a_panel_each_against_the_reference() {
+    let mut sample = three_modes();
+    sample.report.model.kind = "softmax".into();
+    sample.report.model.coefficients = Some(crate::Coefficients {
+        count: 2,
+        intercept: true,
+        spreads: vec![1.0, 2.0],
+        ratio: Some("odds ratio".into()),
+        classes: Some(crate::ClassCoefficients {
+            reference: "bus".into(),
+            others: ["<car>", "train"].map(String::from).to_vec(),
+            columns: ["(intercept)", "distance"].map(String::from).to_vec(),
+        }),
+        groups: vec![],
+    });
+    let probability = |name: &str| crate::ClassEffect { name: name.into(), expected: vec![[0.2, 0.3, 0.4]; 2] };
+    sample.report.conditional_effects = vec![crate::ConditionalEffect {
+        column: "distance".into(),
+        outcome: "probability of each way".into(),
+        values: vec![0.0, 1.0],
+        levels: None,
+        expected: vec![],
+        classes: ["bus", "<car>", "train"].map(probability).to_vec(),
+    }];
+    let html = page(&sample);
+    let [coefficients, ratios] = ["coefficients", "ratios"]
+        .map(|id| html.split(&format!("id=\"{id}\"")).nth(1).unwrap().split("</section>").next().unwrap());
+    for text in ["log odds of &lt;car&gt; against bus", "log odds of train against bus"] {
+        assert!(coefficients.contains(text), "{text}");
+    }
+    // One coefficient for each class beside the intercepts: the second and the last of four parameters.
+    assert_eq!(ratios.matches("<tr><th scope=\"row\">").count(), 2);
+    assert!(ratios.contains(">z2<") && ratios.contains(">z4<") && ratios.contains("against bus"));
+    assert!(html.contains("How likely each class is"));
+    // More classes than there are parameters for, as in a damaged file.
+    sample.report.model.coefficients.as_mut().unwrap().classes.as_mut().unwrap().others.push("tram".into());
+    assert!(!sections(&page(&sample)).contains(&"ratios"));
+}
+
+#[test]
+fn shrinkage_and_survival_have_their_sections() {
+    let mut sample = logistic();
+    let estimates = crate::GroupEstimates {
+        grouping: "clinic".into(),
+        column: "(intercept)".into(),
+        levels: ["<a>", "b"].map(String::from).to_vec(),
+        rows: vec![3, 1200],
+        partial: vec![[0.0, 0.5, 1.0], [1.0, 1.1, 1.2]],
+        alone: vec![None, Some([1.0, 1.1, 1.2])],
+        shared: 0.9,
+        pooled: Some(1.0),
+    };
+    sample.report.group_estimates = vec![estimates.clone()];
+    sample.report.survival_check = Some(crate::SurvivalCheck {
+        outcome: "days".into(),
+        times: vec![0.0, 1.0, 2.0],
+        observed: vec![[1.0; 3], [0.4, 0.5, 0.6], [0.2, 0.3, 0.4]],
+        replicated: vec![[1.0; 3], [0.4, 0.5, 0.6], [0.2, 0.3, 0.4]],
+        rows: 1200,
+        censored: 300,
+    });
+    let html = page(&sample);
+    assert!(["shrinkage", "survival"].iter().all(|id| sections(&html).contains(id)));
+    for text in
+        ["&lt;a&gt; (3)", "b (1,200)", "clinic: intercept (log odds)", "no estimate of its own", "300 of 1,200 rows"]
+    {
+        assert!(html.contains(text), "{text}");
+    }
+    // Several are small panels.
+    sample.report.group_estimates = vec![estimates.clone(), crate::GroupEstimates { column: "x".into(), ..estimates }];
+    assert!(page(&sample).contains("clinic: x (log odds per unit)"));
+    sample.report.group_estimates.iter_mut().for_each(|found| found.rows.clear());
+    assert!(!sections(&page(&sample)).contains(&"shrinkage"));
 }
 
 /// Every element closed, every id unique, no URL, no non-finite number, no script but our own.

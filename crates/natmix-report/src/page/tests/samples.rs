@@ -90,6 +90,8 @@ pub fn empty() -> Sample {
         model_checks: vec![],
         outcome_check: None,
         class_predictions: None,
+        group_estimates: vec![],
+        survival_check: None,
         conditional_effects: vec![],
         model_notes: vec![],
     };
