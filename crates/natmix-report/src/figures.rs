@@ -56,6 +56,15 @@ fn panel_width(count: usize) -> f64 {
     if matches!(count, 1 | 2 | 4) { 400.0 } else { 300.0 }
 }
 
+/// The layout of several small pictures, one for each thing that can be drawn; a single one has the full width.
+fn panels<T>(things: &[T], draw: impl Fn(&T, f64) -> Option<Scene>) -> Option<FigureLayout> {
+    if let [one] = things {
+        return Some(FigureLayout::Whole { wide: draw(one, 620.0)?, narrow: draw(one, NARROW)? });
+    }
+    let scenes: Vec<Scene> = things.iter().filter_map(|thing| draw(thing, panel_width(things.len()))).collect();
+    (!scenes.is_empty()).then_some(FigureLayout::Multiples(scenes))
+}
+
 /// How a picture is laid out on the page.
 pub enum FigureLayout {
     /// Full width: drawn twice, so that letters keep their size on a phone.
@@ -181,7 +190,7 @@ fn marginals(ranked: &Ranked, parameters: usize) -> Option<Picture> {
         String::new()
     };
     let caption = format!(
-        "Density of each parameter from posterior draws. The darker part holds the middle 90%; marks show modes.{which}"
+        "Density of each parameter, in its own units, from posterior draws. The darker part holds the middle 90%; marks show modes.{which}"
     );
     let layout = FigureLayout::Multiples(panels);
     (!ranked.columns.is_empty()).then_some(Picture { name: "marginals", heading: "Marginals", caption, layout })
@@ -200,11 +209,8 @@ fn pairs(report: &Report, ranked: &Ranked) -> Option<Picture> {
 }
 
 fn conditional(report: &Report) -> Option<Picture> {
-    let width = panel_width(report.conditional_effects.len());
     let of_classes = report.conditional_effects.iter().any(|effect| !effect.classes.is_empty());
-    let panels: Vec<Scene> =
-        report.conditional_effects.iter().filter_map(|effect| conditional::draw(effect, width)).collect();
-    (!panels.is_empty()).then(|| Picture {
+    Some(Picture {
         name: "conditional",
         heading: "Conditional effects",
         caption: format!(
@@ -212,7 +218,7 @@ fn conditional(report: &Report) -> Option<Picture> {
              and groups no effect of their own.",
             if of_classes { "How likely each class is" } else { "What the outcome is expected to be" }
         ),
-        layout: FigureLayout::Multiples(panels),
+        layout: panels(&report.conditional_effects, conditional::draw)?,
     })
 }
 
@@ -248,16 +254,14 @@ fn outcome(report: &Report) -> Option<Picture> {
 }
 
 fn checks(report: &Report) -> Option<Picture> {
-    let width = panel_width(report.model_checks.len());
-    let panels: Vec<Scene> = report.model_checks.iter().filter_map(|check| checks::draw(check, width)).collect();
-    (!panels.is_empty()).then(|| Picture {
+    Some(Picture {
         name: "checks",
         heading: "Does the model reproduce statistics of the data?",
         caption:
             "Bars: each statistic in data sets drawn from the fitted model. Line: its value in the data. A line far \
                   from the bars is a feature of the data that the model does not reproduce."
                 .into(),
-        layout: FigureLayout::Multiples(panels),
+        layout: panels(&report.model_checks, checks::draw)?,
     })
 }
 

@@ -59,7 +59,8 @@ pub struct GroupEstimates {
     pub levels: Vec<String>,
     /// Rows of each group.
     pub rows: Vec<usize>,
-    /// The coefficient of each group in the posterior (partial pooling): 5% quantile, median and 95% quantile.
+    /// The coefficient of each group in the posterior, all else being at its mean (partial pooling): 5% quantile, median and 95%
+    /// quantile.
     pub partial: Vec<[f64; 3]>,
     /// The same from the rows of each group alone (no pooling); none where they do not determine it.
     pub alone: Vec<Option<[f64; 3]>>,

@@ -107,7 +107,7 @@ impl EffectsDraws {
     }
 
     /// The linear predictors of a row at all draws, in the units of the data.
-    fn predictors(&self, rows: &EffectsRows, row: usize, eta: &mut [f64]) {
+    pub(super) fn predictors(&self, rows: &EffectsRows, row: usize, eta: &mut [f64]) {
         let p = self.layout.base.names.len();
         let x = &rows.x[row * p..(row + 1) * p];
         let offset = rows.offset.as_ref().map_or(0.0, |offset| offset[row]);

@@ -3,6 +3,10 @@
 //! The estimate of a group alone has the largest likelihood of its own rows, the one of complete pooling that of all rows with the same
 //! coefficients for all groups. Everything else is held at its posterior mean: other coefficients, effects of other groupings, and the
 //! parameters of the family. Intervals of groups alone come from the curvature of that likelihood.
+//!
+//! The coefficients of a group in the fit are compared with these, so they are those that make, together with what is held, the predictors
+//! of the group's rows at a draw: `b + (Z'Z)^-1 Z'(r - r_mean)` with the rows `Z` of the group and the rest `r` of its predictors. Without the
+//! second term intervals would be those of predictors far away, such as that of an age of zero, and could be wider than without pooling.
 
 use super::draws::EffectsDraws;
 use super::family::Family;
@@ -22,6 +26,8 @@ const HALVINGS: usize = 40;
 const TOLERANCE: f64 = 1e-8;
 /// Standard error of a predictor, in the same units, beyond which a likelihood has no largest value at finite coefficients: it only gets flatter.
 const FLAT: f64 = 30.0;
+/// What makes equations solvable, as a share of their largest number.
+const RIDGE: f64 = 1e-9;
 
 /// The coefficients of one column in all groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,11 +40,11 @@ pub struct GroupEstimates {
     pub levels: Vec<String>,
     /// Rows of each group.
     pub rows: Vec<usize>,
-    /// The coefficient of each group in the posterior: 5% quantile, median and 95% quantile.
+    /// The coefficient of each group in the posterior, all else being at its mean: 5% quantile, median and 95% quantile.
     pub partial: Vec<[f64; 3]>,
     /// The same from the rows of each group alone; none where they do not determine it.
     pub alone: Vec<Option<[f64; 3]>>,
-    /// The coefficient around which groups vary: its median.
+    /// The coefficient around which groups vary: its mean.
     pub shared: f64,
     /// The same coefficient for all groups, from all rows; none where they do not determine it.
     pub pooled: Option<f64>,
@@ -97,25 +103,35 @@ impl EffectsDraws {
         let start = fixed.iter().map(|fixed| fixed.map_or(0.0, |j| means.parameters_of(0)[j])).collect();
         let all: Vec<usize> = (0..rows.rows).filter(|row| counted(*row)).collect();
         let pooled = problem.largest(&all, start, scale);
-        let of_column = |k: usize| {
-            let quantiles = |level: usize| {
-                let mut values: Vec<f64> = (0..self.len()).map(|draw| total(self, draw, level, k)).collect();
-                middle_90(&mut values)
-            };
-            let mut shared: Vec<f64> = match fixed[k] {
-                Some(j) => (0..self.len()).map(|draw| self.parameters_of(draw)[j]).collect(),
-                None => vec![0.0],
-            };
-            GroupEstimates {
-                grouping: group.name.clone(),
-                column: group.columns[k].clone(),
-                levels: group.levels.clone(),
-                rows: members.iter().map(Vec::len).collect(),
-                partial: (0..group.levels.len()).into_par_iter().map(quantiles).collect(),
-                alone: alone.iter().map(|all| all.as_ref().map(|all| all[k])).collect(),
-                shared: middle_90(&mut shared)[1],
-                pooled: pooled.as_ref().map(|all| all[k][1]),
-            }
+        let partial: Vec<Vec<[f64; 3]>> = members
+            .par_iter()
+            .enumerate()
+            .map(|(level, members)| {
+                let draws = self.len();
+                let mut values: Vec<Vec<f64>> =
+                    (0..q).map(|k| (0..draws).map(|draw| total(self, draw, level, k)).collect()).collect();
+                let own = values.clone();
+                let mut eta = vec![0.0; draws];
+                for (row, shares) in members.iter().zip(projection(&of_rows.z, members, q)) {
+                    self.predictors(rows, *row, &mut eta);
+                    let z = &of_rows.z[row * q..(row + 1) * q];
+                    for (draw, eta) in eta.iter().enumerate() {
+                        let apart = eta - rest[*row] - (0..q).map(|k| z[k] * own[k][draw]).sum::<f64>();
+                        values.iter_mut().zip(&shares).for_each(|(values, share)| values[draw] += share * apart);
+                    }
+                }
+                values.iter_mut().map(|values| middle_90(values)).collect()
+            })
+            .collect();
+        let of_column = |k: usize| GroupEstimates {
+            grouping: group.name.clone(),
+            column: group.columns[k].clone(),
+            levels: group.levels.clone(),
+            rows: members.iter().map(Vec::len).collect(),
+            partial: partial.iter().map(|all| all[k]).collect(),
+            alone: alone.iter().map(|all| all.as_ref().map(|all| all[k])).collect(),
+            shared: fixed[k].map_or(0.0, |j| means.parameters_of(0)[j]),
+            pooled: pooled.as_ref().map(|all| all[k][1]),
         };
         (0..q).map(of_column).collect()
     }
@@ -128,6 +144,20 @@ impl EffectsDraws {
         let z = &rows.groupings[grouping].z;
         (0..rows.rows).all(|row| rows.x[row * p + j] == z[row * q + k]).then_some(j)
     }
+}
+
+/// What each of some rows contributes to the coefficients that come closest to a change of their predictors: the columns of
+/// `(Z'Z)^-1 Z'`, or nearly the smallest such coefficients where the rows do not determine them.
+fn projection(z: &[f64], members: &[usize], q: usize) -> Vec<Vec<f64>> {
+    let mut square = vec![0.0; q * q];
+    for row in members {
+        let z = &z[row * q..(row + 1) * q];
+        (0..q * q).for_each(|at| square[at] += z[at / q] * z[at % q]);
+    }
+    let largest = (0..q).map(|k| square[k * q + k]).fold(0.0, f64::max);
+    (0..q).for_each(|k| square[k * q + k] += RIDGE * largest);
+    let share = |row: &usize| solve(square.clone(), &z[row * q..(row + 1) * q]).unwrap_or_else(|| vec![0.0; q]);
+    members.iter().map(share).collect()
 }
 
 /// Rows whose coefficients are sought, everything else being known.
@@ -283,9 +313,39 @@ mod tests {
             let [low, middle, high] = alone[level as usize].unwrap();
             assert!((middle - centre).abs() < 1e-9, "{level}: {middle} {centre}");
             assert!((high - low - 2.0 * 1.644_853_626_951 * sigma / total.sqrt()).abs() < 1e-9);
-            assert!((partial[level as usize][1] - own[0] - own[4 + level as usize]).abs() < 1e-12);
+            assert!((partial[level as usize][1] - own[0] - own[4 + level as usize]).abs() < 1e-9);
         }
         assert!((pooled.unwrap() - mean(&|_| true).0).abs() < 1e-9 && *shared == own[0]);
+    }
+
+    /// What the rest of the predictors of a group does at a draw counts as the group's: here a column that is the same in each group.
+    #[test]
+    fn coefficients_in_the_fit_are_those_beside_what_is_held() {
+        let levels = vec![0, 0, 1, 1, 1, 2];
+        let x: Vec<f64> = levels.iter().map(|level| 1.0 + 2.0 * f64::from(*level)).collect();
+        let data = EffectsData {
+            y: vec![1.0, 2.0, 0.5, 4.0, 1.0, 3.0],
+            names: vec!["(intercept)".into(), "x".into()],
+            x: x.iter().flat_map(|x| [1.0, *x]).collect(),
+            groupings: vec![intercepts(levels.clone(), 3)],
+            ..EffectsData::default()
+        };
+        let model = EffectsModel::new(Family::Linear, data.clone(), &[]).unwrap();
+        let d = model.dim();
+        let z: Vec<f64> = (0..201 * d).map(|at| 0.3 * wave(3 * at)).collect();
+        let mut own = vec![0.0; z.len()];
+        z.chunks(d).zip(own.chunks_mut(d)).for_each(|(z, own)| model.to_parameters(z, own));
+        let slope = own.chunks(d).map(|own| own[1]).sum::<f64>() / 201.0;
+        let found = estimates_at(Family::Linear, data, &z).remove(0);
+        for level in 0..3 {
+            let x = 1.0 + 2.0 * level as f64;
+            let mut values: Vec<f64> =
+                own.chunks(d).map(|own| own[0] + own[4 + level] + (own[1] - slope) * x).collect();
+            let exact = middle_90(&mut values);
+            for (found, exact) in found.partial[level].iter().zip(exact) {
+                assert!((found - exact).abs() < 1e-6, "{level}: {found} {exact}");
+            }
+        }
     }
 
     /// Proportions and rates by hand; groups whose outcomes are all at one end have no estimate.

@@ -48,7 +48,8 @@ pub fn draw(effect: &ConditionalEffect, width: f64) -> Option<Scene> {
     let mut scene = Scene::new(width, height, format!("{outcome} along {column}"));
     let lowest = numbers().map(|of| of[0]).fold(f64::INFINITY, f64::min);
     let highest = numbers().map(|of| of[2]).fold(f64::NEG_INFINITY, f64::max);
-    let y = if shown.is_empty() { Scale::linear(lowest, highest).padded(0.06) } else { Scale::linear(0.0, highest) };
+    let y =
+        if shown.is_empty() { Scale::linear(lowest, highest).padded(0.06) } else { Scale::linear(0.0, 1.04 * highest) };
     let ticks = axis::ticks(&y, 5);
     let x = if levels.is_some() { Scale::linear(-0.5, count as f64 - 0.5) } else { Scale::linear(first, last) };
     let left = axis::label_room(&ticks) + 6.0;

@@ -19,15 +19,20 @@ pub fn all(report: &Report) -> Vec<Picture> {
     let Some(about) = &report.model.coefficients else { return Vec::new() };
     let all: Vec<_> = about.groups.iter().flat_map(|group| (0..group.columns.len()).map(move |k| (group, k))).collect();
     let shown = &all[..all.len().min(MOST_PANELS)];
-    let width = super::panel_width(shown.len());
-    let groups: Vec<Scene> = shown.iter().filter_map(|(group, k)| panel(group, *k, report, width)).collect();
-    let groups = (!groups.is_empty()).then(|| Picture {
+    let hidden = match shown.iter().map(|(group, _)| group.levels.len()).max() {
+        Some(most) if most > MOST_GROUPS => {
+            format!(" Of more than {MOST_GROUPS} groups, those with the largest and the smallest effects are shown.")
+        }
+        _ => String::new(),
+    };
+    let groups = super::panels(shown, |(group, k), width| panel(group, *k, report, width)).map(|layout| Picture {
         name: "groups",
         heading: "Effects of the groups",
-        caption: "How far each group departs from the coefficient that all share, sorted: medians, and bars over the middle 90%. \
-                  Groups with few rows are drawn towards zero."
-            .into(),
-        layout: FigureLayout::Multiples(groups),
+        caption: format!(
+            "How far each group departs from the coefficient that all share, sorted: medians, and bars over the middle 90%. \
+             Groups with few rows are drawn towards zero.{hidden}"
+        ),
+        layout,
     });
     coefficients(about, report).into_iter().chain(groups).collect()
 }
@@ -134,10 +139,6 @@ fn panel(group: &GroupEffects, k: usize, report: &Report, width: f64) -> Option<
     }
     let column = &group.columns[k];
     let title = format!("{}: {column}", group.name);
-    let shown = match hidden {
-        0 => String::new(),
-        hidden => format!(", without {} in the middle", number::count(hidden as u64)),
-    };
-    let axis = format!("{}: {}{shown}", group.name, measured(&report.model.kind, column));
+    let axis = format!("{}: {}", group.name, measured(&report.model.kind, column));
     forest::draw(&lines, width, &title, &axis)
 }

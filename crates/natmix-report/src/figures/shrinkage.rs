@@ -1,7 +1,7 @@
 //! Shrinkage: the coefficients of groups in the posterior, beside those that each group has alone.
 
+use super::Picture;
 use super::forest::ForestFrame;
-use super::{FigureLayout, NARROW, Picture};
 use crate::figure::axis::Scale;
 use crate::figure::legend::{Legend, Swatch};
 use crate::figure::{Ink, Scene};
@@ -25,28 +25,29 @@ pub fn picture(report: &Report) -> Option<Picture> {
     let shown: Vec<&GroupEstimates> =
         report.group_estimates.iter().filter(|found| is_sound(found)).take(MOST_PANELS).collect();
     let kind = &report.model.kind;
-    let layout = match shown[..] {
-        [] => return None,
-        [one] => FigureLayout::Whole { wide: draw(one, kind, 620.0), narrow: draw(one, kind, NARROW) },
-        _ => {
-            let width = super::panel_width(shown.len());
-            FigureLayout::Multiples(shown.iter().map(|found| draw(found, kind, width)).collect())
-        }
-    };
+    let layout = super::panels(&shown, |found, width| Some(draw(found, kind, width)))?;
     let without = shown.iter().any(|found| found.alone.iter().any(Option::is_none));
     let without = if without {
-        " A group has no estimate of its own where its rows do not determine one: too few, or all outcomes at one end."
+        " A group has no estimate of its own where its rows do not determine one: too few, or outcomes at one end or separated by the \
+         columns."
     } else {
         ""
+    };
+    let most = shown.iter().map(|found| found.levels.len()).max().unwrap_or(0);
+    let spaced = match most {
+        ..=MOST_GROUPS => String::new(),
+        _ => format!(
+            " Of more than {MOST_GROUPS} groups, {MOST_GROUPS} are shown, evenly spaced in the order of their rows."
+        ),
     };
     Some(Picture {
         name: "shrinkage",
         heading: "How groups learn from one another",
         caption: format!(
             "The coefficient of each group in the fit (medians, and bars over the middle 90%) beside the one that its own rows would \
-             give alone, everything else being equal, with the number of rows; groups with the fewest rows come first. These are drawn \
-             furthest from their own estimate towards the solid line, around which groups vary. The dashed line is the estimate that \
-             takes all groups for one. Bars that reach the edge go on beyond it.{without}"
+             give alone, with the number of rows in parentheses; all else is held at its mean. Groups with few rows, which come first, are \
+             drawn furthest towards the solid line, around which groups vary. The dashed line is the estimate that takes all groups for \
+             one. Bars that reach the edge go on beyond it.{without}{spaced}"
         ),
         layout,
     })
@@ -105,12 +106,7 @@ fn draw(found: &GroupEstimates, kind: &str, width: f64) -> Scene {
         let pooled = frame.upright(pooled);
         frame.scene.dashed(pooled, Ink::TEXT, 1.2);
     }
-    let hidden = match order.len() - shown {
-        0 => String::new(),
-        hidden => format!(", {} of {} groups", number::count(shown as u64), number::count((hidden + shown) as u64)),
-    };
-    let measured = super::effects::measured(kind, column);
-    frame.finish(&format!("{}: {measured}{hidden}", found.grouping))
+    frame.finish(&format!("{}: {}", found.grouping, super::effects::measured(kind, column)))
 }
 
 /// A range with all intervals of the fit, and of the groups alone what is not far beyond.

@@ -52,11 +52,16 @@ fn parameter_row(parameter: &Parameter, range: Option<(f64, f64)>, by_chains: bo
 
 fn name(name: &str) -> String {
     if name.chars().count() <= MOST_LETTERS {
-        return escape(name);
+        return breakable(name);
     }
     let head: String = name.chars().take(MOST_LETTERS - 1).collect();
     let whole: String = name.chars().take(500).collect();
-    format!("<span title=\"{}\">{}…</span>", escape(&whole), escape(head.trim_end()))
+    format!("<span title=\"{}\">{}…</span>", escape(&whole), breakable(head.trim_end()))
+}
+
+/// A name that a narrow column breaks between a column and its level rather than within a word.
+fn breakable(name: &str) -> String {
+    escape(name).replace('=', "=<wbr/>").replace('[', "<wbr/>[").replace(':', ":<wbr/>")
 }
 
 /// A range that includes every interval and zero; `None` if one interval would hide the others.
