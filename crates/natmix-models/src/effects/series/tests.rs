@@ -65,7 +65,7 @@ fn point(model: &EffectsModel, seed: usize, far: f64) -> Vec<f64> {
     z[1] = slope + far * sd_of_slope * wave(seed) * 0.5;
     let first = group.first + group.shape.scales();
     for (level, cell) in series.cells.iter().enumerate() {
-        // As coordinates of centred levels, which lie around the coefficients.
+        // All scales are one, so that levels that are not centred have their effects as coordinates, too.
         let own = [cell.place.base[0] + far * cell.place.sd[0] * wave(seed + 3 * level), 0.0];
         let mut effects = [own[0], 0.0];
         let mut mean_of_x = cell.means[group.q + 1];
@@ -96,8 +96,9 @@ fn series_are_the_rows_that_they_stand_for() {
         for slopes in [false, true] {
             let model = EffectsModel::new(family, table(family, 20, slopes), &[]).unwrap();
             let series = model.series.as_ref().unwrap_or_else(|| panic!("{family:?}, slopes {slopes}"));
-            assert!(series.cells.len() == 20 && series.cells.iter().all(|cell| cell.radius > 0.0), "{family:?}");
-            assert!(model.groups[0].shape.centred.iter().all(|centred| *centred), "{family:?}");
+            // Some levels have so few successes or failures that no series reaches far enough.
+            let known = series.cells.iter().filter(|cell| cell.radius > 0.0).count();
+            assert!(series.cells.len() == 20 && known >= 10, "{family:?}, slopes {slopes}: {known}");
             let exact = EffectsModel { series: None, ..model.clone() };
             let inside = |z: &[f64]| {
                 let lanes: Vec<f64> = z.iter().flat_map(|z| [*z; LANES]).collect();
@@ -114,8 +115,8 @@ fn series_are_the_rows_that_they_stand_for() {
                 points.extend(z);
             }
             // All cells near their places, some far away, and none very far away unless the series ends.
-            assert!(by_series[..3].iter().all(|count| *count == 20), "{family:?}, {slopes}: {by_series:?}");
-            assert!(family == Family::Linear || by_series[5] < 20, "{family:?}, {slopes}: {by_series:?}");
+            assert!(by_series[..3].iter().all(|count| *count == known), "{family:?}, {slopes}: {by_series:?}");
+            assert!(family == Family::Linear || by_series[5] < known, "{family:?}, {slopes}: {by_series:?}");
             let ((log_p, grad), (exact_p, exact_grad)) = (values(&model, &points), values(&exact, &points));
             for (i, (found, expected)) in log_p.iter().zip(&exact_p).enumerate() {
                 let error = (found - expected).abs();
