@@ -115,8 +115,8 @@ def regressions(folder: Path) -> dict[str, Path]:
         eta = 0.5 * x + 0.2 * (group - 4) + noise.gauss(0, 1)
         town = ("Bonn", "a town with a name that is rather long", "Köln")[int(3 * noise.random())]
         time = 1 + 100 * math.exp(eta) * noise.random()
-        fields = (x, town, f"clinic number {group} of several", int(eta > 0), 1 + int(eta > -0.5) + int(eta > 0.5), time, int(time < 90))
-        lines.append(",".join(map(str, fields)))
+        stars = 1 + int(eta > -0.5) + int(eta > 0.5)
+        lines.append(f"{x},{town},clinic number {group} of several,{int(eta > 0)},{stars},{time},{int(time < 90)}")
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
     models = {
         "logistic": "yes ~ x + town + (1 + x | group)",
@@ -131,9 +131,10 @@ def regressions(folder: Path) -> dict[str, Path]:
     return {model: folder / model / "report.html" for model in models}
 
 
-# What is wider than the frame, but for tables that scroll in their boxes, and texts that are cut off at the edge of their picture.
+# What is wider than the frame, but for tables that scroll in their boxes, and texts that are cut off by their picture.
 MEASURE = """<script>addEventListener("load", () => {
-  const inside = document.querySelector("iframe").contentDocument, width = inside.documentElement.clientWidth;
+  const inside = document.querySelector("iframe").contentDocument;
+  const width = inside.documentElement.clientWidth;
   const shown = (e) => e.getBoundingClientRect().width > 0;
   const wide = [...inside.body.querySelectorAll("*")].filter((e) => shown(e) && !e.closest(".box"))
     .filter((e) => e.getBoundingClientRect().right > width + 1).map((e) => e.tagName + ": " + e.textContent.slice(0, 60));
@@ -151,7 +152,8 @@ def test_pages_of_regressions_fit_on_a_phone(tmp_path: Path) -> None:
     for model, page in regressions(tmp_path).items():
         for width in (390, 1280):
             # In a frame: the window of a browser has a least width, which is more than that of a phone.
-            frame = f'<iframe width="{width}" height="800" style="border:0" srcdoc="{html.escape(page.read_text())}"></iframe>'
+            inside = html.escape(page.read_text())
+            frame = f'<iframe width="{width}" height="800" style="border:0" srcdoc="{inside}"></iframe>'
             framed = tmp_path / "framed.html"
             framed.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body>{frame}{MEASURE}</body>')
             dom, log = dump(framed, tmp_path / "profile", ["--window-size=1400,900"])
