@@ -70,6 +70,7 @@ pub mod prior_density;
 mod prior_draws;
 mod rows;
 mod second_derivatives;
+mod sharing;
 mod statements;
 mod study;
 mod units;

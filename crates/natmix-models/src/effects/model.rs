@@ -9,6 +9,7 @@ use super::likelihood::Outcomes;
 use super::prior_density::{PriorDensity, Support};
 use super::statements::PriorStatement;
 use super::units::Unit;
+use crate::ranks::Sharing;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 
@@ -23,6 +24,7 @@ const LKJ_SHAPE: f64 = 2.0;
 #[derive(Clone, Debug)]
 pub struct EffectsModel {
     pub(super) base: BaseLayout,
+    /// All rows, wherever they are.
     pub(super) rows: usize,
     /// Columns in the units of the fit, row by row.
     pub(super) x: Vec<f64>,
@@ -33,6 +35,8 @@ pub struct EffectsModel {
     pub(super) auxiliary: Auxiliary,
     pub(super) groups: Vec<Group>,
     pub(super) dim: usize,
+    /// How processes share the rows, if they do; what is stored by row is then of those of this process.
+    pub(super) sharing: Option<Sharing>,
 }
 
 impl EffectsModel {
@@ -85,6 +89,7 @@ impl EffectsModel {
             auxiliary,
             groups,
             dim: first,
+            sharing: None,
         };
         if model.dim == 0 {
             return Err(Error::InvalidInput("there is nothing to infer: neither columns nor groupings".into()));
@@ -230,7 +235,6 @@ impl Target for EffectsModel {
     }
 
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        self.evaluate(rows, z, out, scratch);
-        Ok(())
+        self.evaluate(rows, z, out, scratch)
     }
 }
