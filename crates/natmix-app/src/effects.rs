@@ -8,6 +8,7 @@ use crate::outcome_mark::OutcomeMark;
 use crate::predictive::{self, Predictive};
 use crate::problem::name_of;
 use crate::settings::{ModelKind, Settings};
+use crate::shared::agree;
 use crate::time::ResultsTime;
 use natmix::diagnose::weigh_draws;
 use natmix::family::Mixture;
@@ -15,11 +16,13 @@ use natmix::target::Target;
 use natmix_models::effects::{
     self, EffectsDraws, EffectsOptions, EffectsRows, EffectsStudy, Family, PriorStatement, SurvivalCurves,
 };
+use natmix_models::ranks::Ranks;
 use natmix_models::scores::spaced;
 use natmix_models::study::StudyError;
 use natmix_models::{ClassScores, Formula, Scored, Table};
 use natmix_report::{ClassPredictions, ConditionalEffect, GroupEstimates, ModelCheck, Scores, SurvivalCheck};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A regression with its data.
 pub struct TableEffects {
@@ -64,8 +67,13 @@ pub(crate) fn described(settings: &Settings) -> Result<Option<(Formula, Family)>
 }
 
 impl TableEffects {
-    /// Reads the table that the settings name.
-    pub(crate) fn load(settings: &Settings, formula: &Formula, family: Family) -> Result<Self, Error> {
+    /// Reads the table that the settings name. If processes share it, each of them calls this.
+    pub(crate) fn load(
+        settings: &Settings,
+        formula: &Formula,
+        family: Family,
+        ranks: Option<&Arc<Ranks>>,
+    ) -> Result<Self, Error> {
         let missing = || Error::setting("data", format!("is missing: {} needs it", family.name()));
         let path = settings.fit.data.as_deref().ok_or_else(missing)?;
         let mut reading = settings.reading()?;
@@ -73,7 +81,12 @@ impl TableEffects {
         (reading.named, reading.named_only) = (named, all);
         let table = Table::read_with(path, &reading)?;
         let mut this = Self::of_table(table, settings, formula, family, Some(path))?;
-        if let Some(path) = settings.fit.test.as_deref() {
+        if let Some(ranks) = ranks {
+            this.share(settings, ranks)?;
+        }
+        // The other processes do not score predictions.
+        let scores = ranks.is_none_or(|ranks| ranks.leads());
+        if let Some(path) = settings.fit.test.as_deref().filter(|_| scores) {
             let (rows, facts) = this.study.memory.read(path, settings.fit.missing.unwrap_or_default())?;
             if rows.outcome.is_none() {
                 let outcome = this.study.memory.outcome();
@@ -85,6 +98,18 @@ impl TableEffects {
             this.test = Some(rows);
         }
         Ok(this)
+    }
+
+    fn share(&mut self, settings: &Settings, ranks: &Arc<Ranks>) -> Result<(), Error> {
+        if settings.engine.minibatch.is_some() {
+            let problem = "works with one process only where effects vary: leave it out, or start without mpirun";
+            return Err(Error::setting("minibatch", problem));
+        }
+        let study = &mut self.study;
+        let (columns, memory) = (study.model.parameter_names(), &study.memory);
+        agree(ranks, settings, columns, format!("{} rows, {memory:?}", study.rows.rows))?;
+        study.share(ranks);
+        Ok(())
     }
 
     /// From a table in memory.

@@ -249,6 +249,10 @@ impl FitJob<'_> {
     ) -> Result<Finished, Error> {
         let settings = self.settings;
         let Some(optimiser) = FitMethod::optimiser(settings.fit.method) else {
+            if network.ranks.is_some() {
+                let problem = "must be vogn, ivon or adam where several processes share the training of a network";
+                return Err(Error::setting("method", problem));
+            }
             let start = self.begin(network.data.network.weights())?;
             let built;
             let target = match &network.target {
@@ -272,7 +276,7 @@ impl FitJob<'_> {
             let problem = "works with methods of the engine (ngvi, von, ...), not with vogn, ivon or adam";
             return Err(Error::setting("start", problem));
         }
-        let training = Training::new(settings, &network.data, optimiser)?;
+        let training = Training::new(settings, &network.data, optimiser)?.shared_by(network.ranks.clone())?;
         let data = to.and_then(|to| to.data.clone());
         let resumed = match (to, resume) {
             (Some(to), true) => resume_training(to.out, settings, &training, data.as_deref())?,

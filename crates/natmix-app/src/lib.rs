@@ -40,6 +40,7 @@ pub mod record;
 pub mod resume;
 pub mod saved;
 pub mod settings;
+mod shared;
 pub mod stan;
 pub mod summary;
 mod table;

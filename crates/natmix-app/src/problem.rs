@@ -8,6 +8,7 @@ use crate::networks::data::NetworkData;
 use crate::networks::engine;
 use crate::saved::{ExternalMemory, SavedModel};
 use crate::settings::{ModelKind, Settings};
+use crate::shared::{self, agree};
 use crate::stan::StanProblem;
 use crate::table;
 use crate::{Error, networks::data::NetworkMemory};
@@ -65,6 +66,8 @@ pub struct TableNetwork {
     pub data: NetworkData,
     /// As a target of the engine, in double precision: this takes memory, so it is made only where needed.
     pub target: Option<Mlp>,
+    /// The processes that share its training, if there are several.
+    pub ranks: Option<Arc<Ranks>>,
 }
 
 /// An external function.
@@ -94,14 +97,9 @@ impl Problem {
     ) -> Result<Self, Error> {
         let fit = &settings.fit;
         let Some(model) = fit.model else { return Err(Error::setting("model", "is missing")) };
-        if ranks.is_some()
-            && (model.regression().is_none() || fit.formula.is_some() || effects::described(settings)?.is_some())
-        {
-            return Err(Error::Invalid(
-                "several processes can share regressions with --outcome only, not formulas, networks, densities or Stan \
-                 programs: start one process"
-                    .into(),
-            ));
+        if ranks.is_some() && matches!(model, ModelKind::Density | ModelKind::Stan) {
+            let problem = "several processes can share regressions and networks, not densities or Stan programs: start one process";
+            return Err(Error::Invalid(problem.into()));
         }
         let missing = |setting| Error::setting(setting, format!("is missing: {} needs it", model.name()));
         if model == ModelKind::Density {
@@ -115,21 +113,29 @@ impl Problem {
             return Ok(Self::Stan(Box::new(StanProblem::load(program, settings, tell)?)));
         }
         if let Some((formula, family)) = effects::described(settings)? {
-            return Ok(Self::Effects(Box::new(TableEffects::load(settings, &formula, family)?)));
+            return Ok(Self::Effects(Box::new(TableEffects::load(settings, &formula, family, ranks)?)));
         }
         let Some(kind) = model.regression() else {
-            return Ok(Self::network(NetworkData::load(settings)?, None));
+            let data = NetworkData::load(settings)?;
+            if let Some(ranks) = ranks {
+                agree(ranks, settings, data.columns(), data.in_words())?;
+            }
+            return Ok(Self::Network(Box::new(TableNetwork { data, target: None, ranks: ranks.cloned() })));
         };
         let path = fit.data.as_deref().ok_or_else(|| missing("data"))?;
         let mut study = if fit.formula.is_some() {
             let mut reading = settings.reading()?;
             let (named, all) = formula_of(settings)?.columns();
             (reading.named, reading.named_only) = (named, all);
-            study_by_formula(&Table::read_with(path, &reading)?, settings, kind)?
+            let study = study_by_formula(&Table::read_with(path, &reading)?, settings, kind)?;
+            match ranks {
+                Some(ranks) => shared::by_rows(study, settings, ranks)?,
+                None => study,
+            }
         } else if fit.outcome.is_none() {
             return Err(missing("outcome"));
         } else if let Some(ranks) = ranks {
-            shared_study(path, settings, ranks, kind)?
+            shared::study(path, settings, ranks, kind)?
         } else {
             study(path, settings, &settings.design(), kind)?
         };
@@ -179,7 +185,7 @@ impl Problem {
 
     /// A network; with a target, the engine can evaluate it.
     pub fn network(data: NetworkData, target: Option<Mlp>) -> Self {
-        Self::Network(Box::new(TableNetwork { data, target }))
+        Self::Network(Box::new(TableNetwork { data, target, ranks: None }))
     }
 
     /// A network on a table in memory, ready to be evaluated, with rows to test with and validation rows if given.
@@ -206,16 +212,6 @@ impl Problem {
                 Some(target) => Ok(target),
                 None => Err(Error::Invalid("this network cannot be evaluated at single points".into())),
             },
-        }
-    }
-
-    /// Answers the process that leads until its fit is over: what the other ones do with a problem that they share.
-    pub fn serve(&self, ranks: &Ranks) -> Result<(), Error> {
-        match self.study().map(|study| (study, study.regression.data())) {
-            Some((study, Dataset::Shared(rows))) => {
-                ranks.serve(study, rows).map_err(|error| Error::Engine(error.into()))
-            }
-            _ => Err(Error::Invalid("this problem is not shared by several processes".into())),
         }
     }
 
@@ -389,14 +385,6 @@ fn study(path: &Path, settings: &Settings, options: &DesignOptions, kind: Outcom
         }
     }
     Ok(Study::new(Table::read_with(path, &reading)?, options, kind, prior_sd, noise_sd)?)
-}
-
-/// Reads a table that several processes share: each keeps its rows.
-fn shared_study(path: &Path, settings: &Settings, ranks: &Arc<Ranks>, kind: OutcomeKind) -> Result<Study, Error> {
-    let file = TableFile::open_with(path, &settings.reading()?)?;
-    let (prior_sd, noise_sd) = (settings.prior_sd(), settings.fit.noise_sd);
-    let words = serde_json::to_string(settings).map_err(|error| Error::Invalid(error.to_string()))?;
-    Ok(Study::shared(&file, ranks, &words, &settings.design(), kind, prior_sd, noise_sd)?)
 }
 
 /// The formula of the settings.

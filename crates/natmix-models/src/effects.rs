@@ -75,6 +75,7 @@ mod prior_draws;
 mod rows;
 mod second_derivatives;
 mod series;
+mod sharing;
 mod statements;
 mod study;
 mod survival_curves;

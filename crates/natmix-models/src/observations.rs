@@ -21,6 +21,7 @@ pub(crate) use sections::{Sections, add, cut};
 use natmix::Error;
 use natmix::Scratch;
 use natmix::target::{Curvature, CurvatureShape, Rows};
+use std::ops::Range;
 
 /// The curvatures that all regressions here provide.
 pub(crate) const ALL_CURVATURES: &[(Curvature, CurvatureShape)] = &[
@@ -153,19 +154,7 @@ impl Observations {
     pub fn blocks(&self, rows: Rows<'_>, scratch: &mut Scratch, mut each: impl FnMut(RowBlock<'_>, &mut Scratch)) {
         let d = self.features;
         match rows {
-            Rows::All => {
-                for first in (0..self.rows()).step_by(BLOCK) {
-                    let rows = first..(first + BLOCK).min(self.rows());
-                    let block = RowBlock {
-                        x: &self.design[rows.start * d..rows.end * d],
-                        features: d,
-                        outcome: &self.outcome[rows.clone()],
-                        offset: self.offset().map(|x| &x[rows.clone()]),
-                        weights: self.weights().map(|x| &x[rows]),
-                    };
-                    each(block, scratch);
-                }
-            }
+            Rows::All => self.blocks_of(0..self.rows(), scratch, each),
             Rows::Subset(subset) => {
                 let mut gathered = Gathered::new(d, self.offset.is_some(), self.weights.is_some(), scratch);
                 for subset in subset.chunks(BLOCK) {
@@ -178,6 +167,29 @@ impl Observations {
                 }
                 scratch.give(gathered.numbers);
             }
+        }
+    }
+}
+
+impl Observations {
+    /// Calls `each` with a run of rows, block by block.
+    pub(crate) fn blocks_of(
+        &self,
+        rows: Range<usize>,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(RowBlock<'_>, &mut Scratch),
+    ) {
+        let d = self.features;
+        for first in rows.clone().step_by(BLOCK) {
+            let rows = first..(first + BLOCK).min(rows.end);
+            let block = RowBlock {
+                x: &self.design[rows.start * d..rows.end * d],
+                features: d,
+                outcome: &self.outcome[rows.clone()],
+                offset: self.offset().map(|x| &x[rows.clone()]),
+                weights: self.weights().map(|x| &x[rows]),
+            };
+            each(block, scratch);
         }
     }
 }

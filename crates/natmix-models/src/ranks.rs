@@ -8,24 +8,29 @@
 //! How messages travel is up to a [`Communicator`]. [`channels`] connects threads of one process; MPI is another one.
 //!
 //! ```
-//! use natmix_models::ranks::{Ranks, channels};
+//! use natmix_models::ranks::{About, Ranks, channels};
 //! let mut both = channels(2).into_iter().map(Ranks::new);
 //! let (leader, other) = (both.next().unwrap(), both.next().unwrap());
+//! let about = |columns: [&str; 2]| About { columns: columns.map(String::from).to_vec(), ..About::default() };
 //! let agreed = std::thread::scope(|scope| {
-//!     scope.spawn(|| other.agree(Ok("columns a, b")));
-//!     leader.agree(Ok("columns a, c"))
+//!     scope.spawn(|| other.agree(Ok(&about(["a", "b"]))));
+//!     leader.agree(Ok(&about(["a", "c"])))
 //! });
-//! assert!(agreed.unwrap_err().to_string().contains("process 1 has other data or settings"));
+//! let problem = agreed.unwrap_err().to_string();
+//! assert!(problem.contains("process 1 has read other columns than process 0 (`b`, but not `c`)"));
 //! ```
 
 mod channels;
 mod request;
 mod rows;
+mod sharing;
 
 pub use channels::{Channels, channels};
 pub(crate) use request::Request;
 pub use rows::SharedRows;
+pub(crate) use sharing::{Sharing, Turn};
 
+use crate::error::shown;
 use natmix::target::{Target, TargetError};
 use natmix::{Scratch, target::Rows};
 use request::Order;
@@ -83,11 +88,22 @@ pub enum Disagreement {
         /// That of process 0.
         own: String,
     },
-    /// A process has read something else.
-    #[error(
-        "process {rank} has other data or settings than process 0: every machine needs the same files, with the same columns and \
-         rows"
-    )]
+    /// A process was started with other settings.
+    #[error("process {rank} has other settings than process 0: start all with the same arguments")]
+    Settings {
+        /// Which process.
+        rank: usize,
+    },
+    /// A process has read other columns.
+    #[error("process {rank} has read other columns than process 0 ({difference}): every machine needs the same files")]
+    Columns {
+        /// Which process.
+        rank: usize,
+        /// The first ones that differ, in words.
+        difference: String,
+    },
+    /// A process has read the same columns, but other rows.
+    #[error("process {rank} has read other rows than process 0: every machine needs the same files")]
     Data {
         /// Which process.
         rank: usize,
@@ -95,6 +111,17 @@ pub enum Disagreement {
     /// A process has ended.
     #[error(transparent)]
     Lost(#[from] Lost),
+}
+
+/// What a process has been told and what it has read: the same words for the same settings and data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The settings.
+    pub settings: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Everything else about the data.
+    pub rows: String,
 }
 
 /// The processes of a fit, as one of them sees them.
@@ -132,43 +159,56 @@ impl Ranks {
         self.agreed.load(Ordering::Relaxed)
     }
 
-    /// Waits until every process has read its data, and makes sure that all have read the same: `about` says what, in any words that
-    /// are the same for the same data and settings, or why it could not be read. All processes get the same answer.
-    pub fn agree(&self, about: Result<&str, String>) -> Result<(), Disagreement> {
+    /// Waits until every process has read its data, and makes sure that all have read the same: `about` says what, or why it could not be
+    /// read. All processes get the same answer.
+    pub fn agree(&self, about: Result<&About, String>) -> Result<(), Disagreement> {
         self.agree_as(env!("CARGO_PKG_VERSION"), about)
     }
 
-    fn agree_as(&self, version: &str, about: Result<&str, String>) -> Result<(), Disagreement> {
+    fn agree_as(&self, version: &str, about: Result<&About, String>) -> Result<(), Disagreement> {
         let _turn = self.turn();
         self.agreed.store(true, Ordering::Relaxed);
-        let own = [version, about.as_ref().map_or("", |about| *about), about.as_ref().err().map_or("", String::as_str)];
+        let (nothing, problem) = (About::default(), about.as_ref().err().map_or("", String::as_str));
+        let About { settings, columns, rows } = about.as_ref().map_or(&nothing, |about| *about);
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let mut message = Vec::new();
         if !self.leads() {
-            self.communicator.send(0, &letter(&own))?;
+            self.communicator.send(0, &letter(&[&[version, problem, settings, rows], &names[..]].concat()))?;
             self.communicator.receive(0, &mut message)?;
-            return read_letter(&message).map_or(Ok(()), |[rank, problem, _]| {
-                Err(Disagreement::Failed { rank: rank.parse().unwrap_or(0), problem })
-            });
+            return match read_letter(&message).unwrap_or_default().as_slice() {
+                [rank, problem] => {
+                    Err(Disagreement::Failed { rank: rank.parse().unwrap_or(0), problem: problem.clone() })
+                }
+                _ => Ok(()),
+            };
         }
         let mut found = about.as_ref().err().map(|problem| Disagreement::Failed { rank: 0, problem: problem.clone() });
         for rank in 1..self.ranks() {
             self.communicator.receive(rank, &mut message)?;
-            let [version, about, problem] = read_letter(&message).unwrap_or_default();
-            found = found.or(if version != own[0] {
-                Some(Disagreement::Version { rank, other: version, own: own[0].into() })
+            let mut theirs = read_letter(&message).unwrap_or_default().into_iter();
+            let mut next = || theirs.next().unwrap_or_default();
+            let [other, problem, their_settings, their_rows] = [(); 4].map(|()| next());
+            let their_columns: Vec<String> = theirs.collect();
+            found = found.or(if other != version {
+                Some(Disagreement::Version { rank, other, own: version.into() })
             } else if !problem.is_empty() {
                 Some(Disagreement::Failed { rank, problem })
+            } else if their_settings != *settings {
+                Some(Disagreement::Settings { rank })
+            } else if their_columns != *columns {
+                Some(Disagreement::Columns { rank, difference: difference(&their_columns, columns) })
             } else {
-                (about != own[1]).then_some(Disagreement::Data { rank })
+                (their_rows != *rows).then_some(Disagreement::Data { rank })
             });
         }
-        let answer = found.as_ref().map_or(Vec::new(), |found| letter(&["0", &found.to_string(), ""]));
+        let answer = found.as_ref().map_or(Vec::new(), |found| letter(&["0", &found.to_string()]));
         (1..self.ranks()).try_for_each(|rank| self.communicator.send(rank, &answer))?;
         found.map_or(Ok(()), Err)
     }
 
-    /// Answers rank 0 until it says that the fit is over. `target` is the model that every rank has built, `rows` its rows.
-    pub fn serve(&self, target: &dyn Target, rows: &SharedRows) -> Result<(), TargetError> {
+    /// Answers rank 0 until it says that the fit is over. `target` is the model that every rank has built, `rows` its rows if rank 0 may
+    /// ask for some.
+    pub fn serve(&self, target: &dyn Target, rows: Option<&SharedRows>) -> Result<(), TargetError> {
         let (mut message, mut scratch) = (Vec::new(), Scratch::default());
         loop {
             self.communicator.receive(0, &mut message)?;
@@ -176,10 +216,65 @@ impl Ranks {
                 Some(Order::Stop) => return Ok(()),
                 Some(Order::Evaluate(request)) => request
                     .with_room(&mut scratch, |points, out, scratch| target.eval(Rows::All, points, out, scratch))?,
-                Some(Order::Send(wanted)) => self.communicator.send(0, &rows.own_records(wanted)?)?,
+                Some(Order::Send(wanted)) => {
+                    let rows = rows.ok_or("process 0 wants rows of a table that is not kept")?;
+                    self.communicator.send(0, &rows.own_records(wanted)?)?;
+                }
                 None => return Err("process 0 has sent a message that makes no sense".into()),
             }
         }
+    }
+
+    /// Lets rank 0 hear what the others have to say, in their order.
+    pub fn gather(&self, own: &[f64], mut hear: impl FnMut(usize, &[f64])) -> Result<(), Lost> {
+        let _turn = self.turn();
+        if !self.leads() {
+            return self.communicator.send(0, own);
+        }
+        let mut message = Vec::new();
+        for rank in 1..self.ranks() {
+            self.communicator.receive(rank, &mut message)?;
+            hear(rank, &message);
+        }
+        Ok(())
+    }
+
+    /// Gives every rank the message of rank 0.
+    pub fn spread(&self, message: &mut Vec<f64>) -> Result<(), Lost> {
+        let _turn = self.turn();
+        match self.leads() {
+            true => (1..self.ranks()).try_for_each(|rank| self.communicator.send(rank, message)),
+            false => self.communicator.receive(0, message),
+        }
+    }
+
+    /// Lets every rank hear what all others have to say, in their order, as long as `hear` says that it makes sense.
+    pub fn exchange(&self, own: &[f64], mut hear: impl FnMut(usize, &[f64]) -> bool) -> Result<(), Lost> {
+        let _turn = self.turn();
+        let mut message = Vec::new();
+        for other in (0..self.ranks()).filter(|other| *other != self.rank()) {
+            // The lower one of two ranks sends first: both would wait for room otherwise.
+            if self.rank() < other {
+                self.communicator.send(other, own)?;
+            }
+            self.communicator.receive(other, &mut message)?;
+            if !hear(other, &message) {
+                return Ok(());
+            }
+            if self.rank() > other {
+                self.communicator.send(other, own)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until rank 0 says that the fit is over.
+    pub fn wait(&self) -> Result<(), Lost> {
+        let mut message = Vec::new();
+        while !matches!(Order::read(&message), Some(Order::Stop)) {
+            self.communicator.receive(0, &mut message)?;
+        }
+        Ok(())
     }
 
     /// Tells the other ranks that the fit is over; those that have ended need not be told.
@@ -195,22 +290,40 @@ impl Ranks {
     }
 }
 
-/// Text as a message.
-fn letter(parts: &[&str; 3]) -> Vec<f64> {
-    let lens = parts.iter().map(|part| part.len() as f64);
-    lens.chain(parts.iter().flat_map(|part| part.bytes().map(f64::from))).collect()
+fn unexpected(rank: usize, message: &[f64]) -> TargetError {
+    format!("process {rank} has sent {} numbers, which is not what it was asked for", message.len()).into()
 }
 
-/// The text of a message; none in an empty one.
-fn read_letter(message: &[f64]) -> Option<[String; 3]> {
-    let (lens, mut text) = message.split_at_checked(3)?;
-    let mut parts = [const { String::new() }; 3];
-    for (part, len) in parts.iter_mut().zip(lens) {
-        let (own, rest) = text.split_at_checked(*len as usize)?;
-        *part = String::from_utf8_lossy(&own.iter().map(|byte| *byte as u8).collect::<Vec<_>>()).into_owned();
-        text = rest;
+/// In which columns two tables differ.
+fn difference(theirs: &[String], ours: &[String]) -> String {
+    let first = |one: &[String], other: &[String]| {
+        one.iter().find(|name| !other.contains(name)).map(|name| shown(name.as_bytes()))
+    };
+    match (first(theirs, ours), first(ours, theirs)) {
+        (Some(only), Some(missing)) => format!("`{only}`, but not `{missing}`"),
+        (Some(only), None) => format!("also `{only}`"),
+        (None, Some(missing)) => format!("not `{missing}`"),
+        (None, None) => "in another order".into(),
     }
-    Some(parts)
+}
+
+/// Texts as a message.
+fn letter(parts: &[&str]) -> Vec<f64> {
+    let lens = parts.iter().map(|part| part.len() as f64);
+    let text = parts.iter().flat_map(|part| part.bytes().map(f64::from));
+    std::iter::once(parts.len() as f64).chain(lens).chain(text).collect()
+}
+
+/// The texts of a message; none in an empty one.
+fn read_letter(message: &[f64]) -> Option<Vec<String>> {
+    let (count, rest) = message.split_first()?;
+    let (lens, mut text) = rest.split_at_checked(*count as usize)?;
+    let part = |len: &f64| {
+        let (own, rest) = text.split_at_checked(*len as usize)?;
+        text = rest;
+        Some(String::from_utf8_lossy(&own.iter().map(|byte| *byte as u8).collect::<Vec<_>>()).into_owned())
+    };
+    lens.iter().map(part).collect()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::error::DataError;
 use crate::formula::{Formula, FormulaError, FormulaOptions, Located};
 use crate::observations::{Dataset, Observations};
 use crate::predict::average_shares;
-use crate::ranks::{Disagreement, Ranks, SharedRows};
+use crate::ranks::{About, Disagreement, Ranks, SharedRows};
 use crate::regression::{Regression, RegressionKind};
 use crate::row_file;
 use crate::table::{Table, TableFacts, TableFile};
@@ -130,6 +130,18 @@ impl Study {
         Self::of_design(design, outcome, prior_sd, noise_sd)
     }
 
+    /// Keeps the rows of this process, where processes have read the same table and agreed on it.
+    pub fn share(self, ranks: &Arc<Ranks>, prior_sd: f64) -> Result<Self, StudyError> {
+        let Dataset::Memory(table) = self.regression.data() else { return Ok(self) };
+        let (rows, names) = (table.rows(), table.names().to_vec());
+        let has = (table.offset().is_some(), table.weights().is_some());
+        let own: Vec<usize> = SharedRows::share(ranks, rows).collect();
+        let own = (!own.is_empty()).then(|| table.take(&own));
+        let shared = SharedRows::new(ranks.clone(), own, rows, names, has)?;
+        let Self { memory, warnings, facts, typical, .. } = self;
+        Self::of_data(shared.into(), memory.kind, memory.encoding, (warnings, facts, typical), prior_sd)
+    }
+
     fn of_design(
         design: Design,
         outcome: OutcomeKind,
@@ -177,7 +189,8 @@ impl Study {
     ) -> Result<Self, StudyError> {
         let (encoding, warnings) = file.encoding(&with_outcome(options, outcome, noise_sd))?;
         let (own, classes) = file.keep(&encoding, outcome, ranks)?;
-        let about = format!("{settings}, {} rows, {classes} classes, {encoding:?}", file.rows());
+        let rows = format!("{} rows, {classes} classes, {encoding:?}", file.rows());
+        let about = About { settings: settings.into(), columns: encoding.columns(), rows };
         ranks.agree(Ok(&about))?;
         let rows = SharedRows::new(ranks.clone(), own, file.rows(), encoding.names(), row_file::has(&encoding))?;
         let found = (warnings, file.facts().clone(), file.typical(&encoding));

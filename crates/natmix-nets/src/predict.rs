@@ -19,6 +19,10 @@
 //! assert!(found.expected_entropy[0] < 1e-6); // all of it is disagreement
 //! ```
 
+mod together;
+
+pub use together::{help, predict_together};
+
 use super::likelihood::{NetworkLikelihood, log_sum_exp, logistic};
 use super::network::Network;
 use super::pass::Pass;
@@ -141,6 +145,19 @@ fn predict_by(
         Averaging::Draws { each, .. } => each,
     };
     let weights: Vec<f64> = parts.iter().flat_map(|(_, w)| std::iter::repeat_n(w / each as f64, each)).collect();
+    let rows = sums_of_rows(network, q, (parts, &weights), x, averaging);
+    Ok(gather(network.likelihood(), rows, weights))
+}
+
+/// The sums of each row over all draws, of which each has a weight.
+fn sums_of_rows(
+    network: &Network,
+    q: &Mixture,
+    (parts, weights): (&[(usize, f64)], &[f64]),
+    x: &[f32],
+    averaging: Averaging,
+) -> Vec<RowSums> {
+    let (inputs, each) = (network.inputs(), weights.len() / parts.len());
     let mut rows: Vec<RowSums> = Vec::new();
     rows.resize_with(x.len() / inputs, || RowSums::new(network.likelihood(), weights.len()));
     let mut w = vec![0.0; network.weights()];
@@ -159,7 +176,7 @@ fn predict_by(
             });
         }
     }
-    Ok(gather(network.likelihood(), rows, weights))
+    rows
 }
 
 /// Weights of one draw, or the mean.

@@ -23,6 +23,7 @@
 //! assert_eq!((posterior.len(), posterior.dim()), (2, network.weights()));
 //! ```
 
+mod blocks;
 mod checkpoint;
 mod component;
 mod config;
@@ -30,6 +31,7 @@ pub(crate) mod kernels;
 pub(crate) mod noise;
 mod overlap;
 mod panel;
+mod team;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timing;
@@ -37,11 +39,13 @@ pub(crate) mod timing;
 pub use checkpoint::TrainState;
 pub use config::{CurvatureKind, Optimiser, Schedule, TrainConfig, WeightStep};
 pub use natmix::evaluate::with_threads;
+pub use team::{Decision, Team};
 pub use timing::TrainingWork;
 
 use super::examples::Examples;
 use super::network::Network;
-use component::{ComponentWork, RowBatch};
+use blocks::{BlockSums, RowBlock};
+use component::{ComponentWork, Step};
 use natmix::Error;
 use natmix::family::{Diag, Gaussian, Mixture};
 use natmix::rule::weights::trust_region_step;
@@ -49,6 +53,7 @@ use noise::{Stream, StreamPurpose, shuffle};
 use overlap::OverlapMonitor;
 use rayon::prelude::*;
 use std::sync::Mutex;
+use team::Failure;
 use timing::TrainingTimer;
 
 /// A training run in progress.
@@ -58,7 +63,12 @@ pub struct Trainer<'a> {
     config: TrainConfig,
     state: TrainState,
     work: Vec<ComponentWork>,
-    batch: RowBatch,
+    batch: Vec<RowBlock>,
+    /// Gradients and curvatures by block, where processes share the blocks.
+    sums: BlockSums,
+    /// The processes that share the training.
+    team: Option<Team>,
+    failure: Option<Failure>,
     order: Vec<u32>,
     ordered: Option<u64>,
     monitor: OverlapMonitor,
@@ -109,12 +119,17 @@ impl<'a> Trainer<'a> {
             ));
         }
         let largest = network.layers().iter().map(|layer| layer.inputs * super::pass::panel_width(layer.outputs)).max();
-        // Gradient and curvature, the gradient of one draw for Stein's identity, and derivatives of the panel's units.
-        let parts = if config.optimiser == Optimiser::Ivon { 3 } else { 2 };
-        let room = parts * largest.unwrap_or(0) + 2 * config.batch * super::pass::PANEL;
+        // Gradient and curvature, those of one block, the gradient of one draw for Stein's identity, and derivatives of the panel's
+        // units.
+        let of_block = if config.blocks() > 1 { 2 } else { 0 };
+        let parts = 2 + of_block + usize::from(config.optimiser == Optimiser::Ivon);
+        let room = parts * largest.unwrap_or(0) + 2 * config.batch.min(blocks::MOST_ROWS) * super::pass::PANEL;
         Ok(Self {
             work: (0..config.components).map(|_| ComponentWork::new(network, &config)).collect(),
-            batch: RowBatch::new(network, &config),
+            batch: RowBlock::all(network, &config),
+            sums: BlockSums::default(),
+            team: None,
+            failure: None,
             order: vec![0; data.rows()],
             ordered: None,
             monitor: OverlapMonitor::new(config.components),
@@ -125,6 +140,36 @@ impl<'a> Trainer<'a> {
             config,
             state,
         })
+    }
+
+    /// Shares the training with other processes, each of which calls this: all continue from the state of rank 0.
+    pub fn share(mut self, team: Team) -> Result<Self, Error> {
+        team.spread_state(&mut self.state)?;
+        let own = team.own_components();
+        self.work.iter_mut().enumerate().filter(|(k, _)| !own.contains(k)).for_each(|(_, work)| {
+            *work = ComponentWork::elsewhere();
+        });
+        if team.own_blocks(self.batch.len()).is_some() {
+            self.sums = BlockSums::new(self.network.weights(), self.batch.len());
+        }
+        self.team = Some(team);
+        Ok(self)
+    }
+
+    /// Lets the processes that share the training meet before a step, if they do so: all get the decision of rank 0. Rank 0 then has the
+    /// state of all components if it is to be saved.
+    pub fn meet(&mut self, wish: Decision) -> Result<Decision, Error> {
+        let first = self.state.iteration.is_multiple_of(self.steps_per_epoch());
+        let overlapping = self.monitor.overlapping();
+        let Some(team) = &self.team else { return Ok(wish) };
+        if !team.meets(self.state.iteration, first, overlapping) {
+            return Ok(Decision::default());
+        }
+        let decision = team.meet(wish, self.failure)?;
+        if decision.save || decision.stop {
+            team.gather_state(&mut self.state)?;
+        }
+        Ok(decision)
     }
 
     /// The settings.
@@ -159,7 +204,7 @@ impl<'a> Trainer<'a> {
             return Ok(None);
         }
         while self.step()? > 0 {}
-        Ok(Some(self.finish_epoch()))
+        Ok(Some(self.finish_epoch()?))
     }
 
     /// Takes one step; returns how many are left in the epoch.
@@ -175,41 +220,78 @@ impl<'a> Trainer<'a> {
         }
         let first = place as usize * self.config.batch;
         let rows = &self.order[first..(first + self.config.batch).min(self.order.len())];
-        self.batch.gather(self.data, rows, &self.timer);
+        let scale = self.data.rows() as f64 / rows.len() as f64;
+        let filled = RowBlock::gather(&mut self.batch, self.data, rows, &self.timer);
 
         let numbers = self.config.step_constants(self.state.iteration, per_epoch);
-        let Self { network, config, state, work, batch, monitor, panels, .. } = self;
+        let Self { network, config, state, work, batch, monitor, panels, team, sums, .. } = self;
+        let (network, config, team, batch) = (*network, &*config, team.as_ref(), &batch[..filled]);
         let (seed, iteration) = (config.seed, state.iteration);
+        let own = team.map_or(0..config.components, Team::own_components);
         let plain = config.optimiser == Optimiser::Adam;
-        state.components.par_iter().zip(&mut *work).enumerate().for_each(|(k, (component, work))| {
-            work.draw(component, config, Stream::new(seed, StreamPurpose::Weights, k as u64, iteration, 0), plain);
-        });
+        state.components[own.clone()].par_iter().zip(&mut work[own.clone()]).enumerate().for_each(
+            |(at, (component, work))| {
+                let stream = Stream::new(seed, StreamPurpose::Weights, (own.start + at) as u64, iteration, 0);
+                work.draw(component, config, stream, plain);
+            },
+        );
         // Everything that depends on the old mixture is computed before any component moves.
-        monitor.update(&state.components, &state.log_weights, work, config, iteration);
-        let scale = self.data.rows() as f64 / batch.rows as f64;
-        state.components.par_iter_mut().zip(work).enumerate().for_each(|(k, (component, work))| {
-            work.log_likelihood = work.evaluate(network, component, config, batch);
-            let overlap = monitor.terms(k);
-            component.step(network, config, work, batch, scale, numbers, overlap, panels);
-        });
-        for (k, work) in self.work.iter().enumerate() {
-            self.state.sums[k] += work.log_likelihood;
-            if !work.log_likelihood.is_finite() {
-                return Err(Error::InvalidInput(format!(
-                    "component {k}: the log likelihood is {} at step {} (try a smaller rate, or a larger first precision)",
-                    work.log_likelihood, self.state.iteration
-                )));
+        if monitor.is_due(config, iteration) {
+            if let Some(team) = team {
+                team.show_components(&mut state.components)?;
             }
+            monitor.update(&state.components, &state.log_weights, work, team)?;
+        }
+        let of_step = |work| Step { network, config, work, batch, scale, numbers, panels };
+        let blocks = team.and_then(|team| team.own_blocks(filled));
+        if let (Some(team), Some(blocks)) = (team, blocks) {
+            let (component, work) = (&mut state.components[0], &mut work[0]);
+            work.evaluate(network, component, config, (batch, blocks.clone()));
+            let before = Step { network, config, work, batch, scale, numbers, panels };
+            component.derivatives(before, blocks, sums);
+            team.show_blocks(filled, work, sums)?;
+            work.add_up(filled);
+            component.step(of_step(work), Some(sums), None);
+        } else {
+            state.components[own.clone()].par_iter_mut().zip(&mut work[own.clone()]).enumerate().for_each(
+                |(at, (component, work))| {
+                    work.evaluate(network, component, config, (batch, 0..filled));
+                    work.add_up(filled);
+                    component.step(of_step(work), None, monitor.terms(own.start + at));
+                },
+            );
+        }
+        for (k, work) in self.work.iter().enumerate().take(own.end).skip(own.start) {
+            self.state.sums[k] += work.log_likelihood;
+            if !work.log_likelihood.is_finite() && self.failure.is_none() {
+                self.failure = Some(Failure { iteration, component: k, value: work.log_likelihood });
+            }
+        }
+        // Others hear of it when they meet.
+        if let (None, Some(failure)) = (&self.team, self.failure) {
+            return Err(failure.into());
         }
         self.state.iteration += 1;
         Ok((per_epoch - 1) - place)
     }
 
-    /// Results of the epoch after its last step; also updates the weights of the components.
-    pub fn finish_epoch(&mut self) -> Epoch {
+    /// Results of the epoch after its last step; also updates the weights of the components. Where processes share them, rank 0 has the state
+    /// of all components after that.
+    pub fn finish_epoch(&mut self) -> Result<Epoch, Error> {
         let network = self.network;
-        let kls: Vec<f64> =
-            self.state.components.par_iter().map(|component| component.kl(network, &self.config)).collect();
+        if let Some(team) = &self.team {
+            // Before anything is made of numbers that are none.
+            team.meet(Decision::default(), self.failure)?;
+        }
+        let own = self.team.as_ref().map_or(0..self.config.components, Team::own_components);
+        let mut kls: Vec<f64> = (self.state.components.par_iter().enumerate())
+            .map(|(k, component)| if own.contains(&k) { component.kl(network, &self.config) } else { 0.0 })
+            .collect();
+        if let Some(team) = &self.team {
+            team.tell(&mut self.state.sums, 1)?;
+            team.tell(&mut kls, 1)?;
+            team.gather_state(&mut self.state)?;
+        }
         let plain = self.config.optimiser == Optimiser::Adam;
         let values: Vec<f64> =
             (self.state.sums.iter().zip(&kls)).map(|(sum, kl)| if plain { *sum } else { sum - kl }).collect();
@@ -242,14 +324,14 @@ impl<'a> Trainer<'a> {
             .collect();
         let kl = if plain { 0.0 } else { mean(&parts) };
         let log_likelihood = mean(&self.state.sums);
-        Epoch {
+        Ok(Epoch {
             epoch: self.epochs_done(),
             iteration: self.state.iteration,
             elbo: log_likelihood - kl,
             log_likelihood: log_likelihood / self.data.rows() as f64,
             kl,
             weights,
-        }
+        })
     }
 
     /// The current posterior; plain networks are points, with the largest precision that draws can resolve.
@@ -259,8 +341,8 @@ impl<'a> Trainer<'a> {
 
     /// The final posterior. Frees the memory of each component as it goes, because a mixture is in double precision.
     pub fn into_mixture(self) -> Result<Mixture, Error> {
-        let Self { config, state, work, batch, order, panels, .. } = self;
-        drop((work, batch, order, panels));
+        let Self { config, state, work, batch, sums, order, panels, .. } = self;
+        drop((work, batch, sums, order, panels));
         let TrainState { components, log_weights, .. } = state;
         // Velocities are freed first.
         let components: Vec<_> = components.into_iter().map(|c| (c.mean, c.prec)).collect();

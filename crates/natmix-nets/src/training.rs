@@ -1,7 +1,7 @@
 //! A training run with an observer, checkpoints at least once per epoch, validation, early stopping and cancellation.
 
 use crate::predict::{Averaging, predict};
-use crate::train::{Epoch, Optimiser, TrainConfig, TrainState, Trainer};
+use crate::train::{Decision, Epoch, Optimiser, Team, TrainConfig, TrainState, Trainer};
 use crate::{Examples, Network};
 use natmix::Error;
 use natmix::observe::{Cancel, TraceRow};
@@ -88,18 +88,24 @@ pub struct Job<'a> {
     pub resumed: Option<(TrainState, Vec<EpochRow>)>,
     /// Ends training after the current step when set.
     pub cancel: Cancel,
+    /// The processes that share the training, each of which runs the same job. Rank 0 decides when to stop and to save, and has the result.
+    pub team: Option<Team>,
 }
 
 impl Job<'_> {
     /// Trains.
     pub fn run(self, watch: &mut dyn EpochWatch) -> Result<Trained, Error> {
-        let Self { network, data, validation, config, patience, checkpoint, fingerprint, resumed, cancel } = self;
+        let Self { network, data, validation, config, patience, checkpoint, fingerprint, resumed, cancel, team } = self;
         let clock = Instant::now();
         let (mut trainer, mut epochs) = match resumed {
             Some((state, epochs)) => (Trainer::resume(network, data, config.clone(), state)?, epochs),
             None => (Trainer::new(network, data, config.clone())?, Vec::new()),
         };
         trainer.set_data(fingerprint);
+        let leads = team.as_ref().is_none_or(Team::leads);
+        if let Some(team) = team {
+            trainer = trainer.share(team)?;
+        }
         let before = epochs.last().map_or(0.0, |row: &EpochRow| row.row.seconds);
         let best_path = checkpoint.as_deref().map(best_path);
         let mut best: Option<(f64, usize, TrainState)> = None;
@@ -113,26 +119,32 @@ impl Job<'_> {
         let mut saved = Instant::now();
         'epochs: while trainer.epochs_done() < config.epochs {
             // Asked before an epoch, so that a run resumed from its last checkpoint ends there too.
-            if gave_up(best.as_ref(), trainer.epochs_done(), patience) {
-                break;
-            }
+            let mut enough = gave_up(best.as_ref(), trainer.epochs_done(), patience);
             loop {
-                if cancel.is_cancelled() {
-                    stopped = Stopped::Interrupted;
+                let wish = Decision {
+                    stop: enough || cancel.is_cancelled(),
+                    save: checkpoint.is_some() && saved.elapsed() >= CHECKPOINT_INTERVAL,
+                };
+                let decision = trainer.meet(wish)?;
+                if decision.stop {
+                    if !enough {
+                        stopped = Stopped::Interrupted;
+                    }
                     break 'epochs;
+                }
+                enough = false;
+                if let Some(path) = checkpoint.as_ref().filter(|_| decision.save) {
+                    trainer.state().save(path, network, &config)?;
+                    saved = Instant::now();
                 }
                 let left = trainer.step()?;
                 watch.step(trainer.state().iteration());
                 if left == 0 {
                     break;
                 }
-                if let Some(path) = checkpoint.as_ref().filter(|_| saved.elapsed() >= CHECKPOINT_INTERVAL) {
-                    trainer.state().save(path, network, &config)?;
-                    saved = Instant::now();
-                }
             }
-            let epoch = trainer.finish_epoch();
-            let validation_nll = match validation {
+            let epoch = trainer.finish_epoch()?;
+            let validation_nll = match validation.filter(|_| leads) {
                 Some(rows) => Some(validate(&trainer, network, rows, &config)?),
                 None => None,
             };

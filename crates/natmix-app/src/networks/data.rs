@@ -11,6 +11,7 @@ use natmix_models::{Design, DesignOptions, EncodedRows, Encoding, Table};
 use natmix_nets::{Examples, Network, NetworkLikelihood};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 
 /// Hidden layers by default.
@@ -105,6 +106,23 @@ impl NetworkData {
         (data.test, data.validation, data.ood) = (test, validation, ood);
         data.notes.extend(notes);
         data.checked()
+    }
+
+    /// The columns of its table, the outcome first; names of the pixels for images.
+    pub(crate) fn columns(&self) -> Vec<String> {
+        self.input.encoding().map_or_else(|| self.names.clone(), Encoding::columns)
+    }
+
+    /// What the rows are, in words that are the same for the same rows.
+    pub(crate) fn in_words(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        for rows in [Some(&self.train), self.test.as_ref(), self.validation.as_ref(), self.ood.as_ref()] {
+            rows.iter()
+                .flat_map(|rows| rows.x().iter().chain(rows.outcome()))
+                .for_each(|x| hasher.write_u32(x.to_bits()));
+            hasher.write_u8(0);
+        }
+        format!("{} rows, {:?}, {:x}", self.train.rows(), self.input, hasher.finish())
     }
 
     fn images(path: &Path, settings: &Settings) -> Result<Self, StudyError> {

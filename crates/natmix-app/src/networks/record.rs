@@ -12,7 +12,8 @@ use crate::settings::Settings;
 use crate::settings::network::FEWEST_SCORE_DRAWS;
 use crate::summary;
 use natmix::family::Mixture;
-use natmix_nets::predict::Averaging;
+use natmix_models::ranks::Ranks;
+use natmix_nets::predict::{Averaging, predict, predict_together};
 use natmix_nets::{Examples, Network, NetworkLikelihood};
 use natmix_report::{Draws, ModelSummary, Parameter, Report};
 
@@ -24,6 +25,30 @@ const MOST_NAMES_KEPT: usize = 100_000;
 const MOST_DRAWN: usize = 1_000_000;
 /// Fewest draws per component for scores on the training rows.
 const FEWEST_TRAIN_DRAWS: usize = 10;
+
+/// The rows of a network that processes know by number.
+#[derive(Clone, Copy)]
+enum RowSet {
+    Train,
+    Test,
+    Validation,
+    Ood,
+}
+
+/// Helps the process that leads with its predictions, until it has its record.
+pub(crate) fn help(data: &NetworkData, settings: &Settings, ranks: &Ranks) -> Result<(), Error> {
+    let (rows, validation) = data.parts(settings)?;
+    let mut tables = [None; 4];
+    for (which, rows) in [
+        (RowSet::Train, Some(&*rows)),
+        (RowSet::Test, data.test.as_ref()),
+        (RowSet::Validation, validation.as_deref()),
+        (RowSet::Ood, data.ood.as_ref()),
+    ] {
+        tables[which as usize] = rows.map(Examples::x);
+    }
+    Ok(natmix_nets::predict::help(ranks, &data.network, &tables)?)
+}
 
 /// Builds the record: the report with scores, draws, and what predictions need.
 pub(crate) fn record(
@@ -40,14 +65,27 @@ pub(crate) fn record(
             Averaging::Draws { each, seed: settings.seed() }
         }
     };
-    let scored = |rows: &Examples, fewest: usize| score::score(network, input, q, rows, averaging(rows.rows(), fewest));
+    // Processes that have shared the training share predictions, too.
+    let ranks = match problem {
+        Problem::Network(network) => network.ranks.as_deref(),
+        _ => None,
+    };
+    let predicted = |which: RowSet, rows: &Examples, averaging: Averaging| match ranks {
+        Some(ranks) => predict_together(ranks, which as usize, network, q, rows.x(), averaging),
+        None => predict(network, q, rows.x(), averaging),
+    };
+    let scored = |which: RowSet, rows: &Examples, fewest: usize| -> Result<_, Error> {
+        let averaging = averaging(rows.rows(), fewest);
+        Ok(score::score_predictions(predicted(which, rows, averaging)?, input, q.len(), rows, averaging))
+    };
     let (rows, validation) = data.parts(settings)?;
-    let (train, _) = scored(&rows, FEWEST_TRAIN_DRAWS)?;
-    let test = data.test.as_ref().map(|rows| scored(rows, FEWEST_SCORE_DRAWS)).transpose()?;
-    let validation = validation.map(|rows| scored(&rows, FEWEST_SCORE_DRAWS)).transpose()?;
+    let (train, _) = scored(RowSet::Train, &rows, FEWEST_TRAIN_DRAWS)?;
+    let test = data.test.as_ref().map(|rows| scored(RowSet::Test, rows, FEWEST_SCORE_DRAWS)).transpose()?;
+    let validation = validation.map(|rows| scored(RowSet::Validation, &rows, FEWEST_SCORE_DRAWS)).transpose()?;
     let ood = match (&data.ood, &test) {
         (Some(rows), Some((_, test))) => {
-            score::ood(network, q, test, rows, averaging(rows.rows(), FEWEST_SCORE_DRAWS))?
+            let averaging = averaging(rows.rows(), FEWEST_SCORE_DRAWS);
+            score::ood_of_predictions(test, &predicted(RowSet::Ood, rows, averaging)?)
         }
         (Some(_), None) => return Err(Error::setting("ood", "needs test rows to compare with (`test`)")),
         (None, _) => None,

@@ -19,7 +19,17 @@ pub fn score(
     rows: &Examples,
     averaging: Averaging,
 ) -> Result<(Scores, NetworkPredictions), Error> {
-    let mut found = predict(network, q, rows.x(), averaging)?;
+    Ok(score_predictions(predict(network, q, rows.x(), averaging)?, input, q.len(), rows, averaging))
+}
+
+/// Scores predictions of rows by so many components.
+pub(super) fn score_predictions(
+    mut found: NetworkPredictions,
+    input: &NetworkInput,
+    components: usize,
+    rows: &Examples,
+    averaging: Averaging,
+) -> (Scores, NetworkPredictions) {
     let outcome: Vec<f64> = rows.outcome().iter().map(|y| f64::from(*y)).collect();
     let n = outcome.len() as f64;
     let density = found.log_density(rows.outcome());
@@ -57,7 +67,7 @@ pub fn score(
         scores.ece = Some(ece(&bins));
         scores.confidence = Some(confidence.iter().sum::<f64>() / n);
         // The finite number of draws moves a probability by its deviation over draws, divided by their root.
-        let drawn = draws.map_or(f64::INFINITY, |each| (each * q.len()) as f64);
+        let drawn = draws.map_or(f64::INFINITY, |each| (each * components) as f64);
         let monte_carlo = found.confidence_sd.iter().sum::<f64>() / n / drawn.sqrt();
         scores.ece_limit = Some(ece_by_chance(&bins) + monte_carlo);
         if scores.calibration.is_empty() {
@@ -67,7 +77,7 @@ pub fn score(
         scores.mutual_information = Some(found.mutual_information().iter().sum::<f64>() / n);
     }
     found.predictions.rescale(centre, scale);
-    Ok((scores, found))
+    (scores, found)
 }
 
 /// How well the predictive entropy separates out-of-distribution rows from test rows.
@@ -78,19 +88,23 @@ pub fn ood(
     rows: &Examples,
     averaging: Averaging,
 ) -> Result<Option<Ood>, Error> {
-    let other = predict(network, q, rows.x(), averaging)?;
-    let (Some(inside), Some(outside)) = (entropy(test), entropy(&other)) else { return Ok(None) };
+    Ok(ood_of_predictions(test, &predict(network, q, rows.x(), averaging)?))
+}
+
+/// The same from predictions of both.
+pub(super) fn ood_of_predictions(test: &NetworkPredictions, other: &NetworkPredictions) -> Option<Ood> {
+    let (Some(inside), Some(outside)) = (entropy(test), entropy(other)) else { return None };
     let score: Vec<f64> = inside.iter().chain(outside).copied().collect();
     let kind: Vec<f64> = (0..score.len()).map(|i| f64::from(u8::from(i >= inside.len()))).collect();
     let information: Vec<f64> = test.mutual_information().into_iter().chain(other.mutual_information()).collect();
-    let Some(area) = auroc(&score, &kind) else { return Ok(None) };
-    Ok(Some(Ood {
-        rows: rows.rows(),
+    let area = auroc(&score, &kind)?;
+    Some(Ood {
+        rows: outside.len(),
         auroc: area,
         fpr95: fpr_at(&score, &kind, 0.95).unwrap_or(f64::NAN),
         auroc_mutual_information: auroc(&information, &kind).unwrap_or(f64::NAN),
         entropy: outside.iter().sum::<f64>() / outside.len() as f64,
-    }))
+    })
 }
 
 fn entropy(found: &NetworkPredictions) -> Option<&[f64]> {

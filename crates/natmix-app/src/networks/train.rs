@@ -8,15 +8,17 @@ use crate::settings::Settings;
 use crate::settings::network::FEWEST_SCORE_DRAWS;
 use natmix::observe::Cancel;
 use natmix::stop::StopReason;
+use natmix_models::ranks::Ranks;
 use natmix_nets::predict::Averaging;
 use natmix_nets::stack;
-use natmix_nets::train::{Optimiser, TrainConfig, TrainState, WeightStep};
+use natmix_nets::train::{Optimiser, Team, TrainConfig, TrainState, WeightStep};
 use natmix_nets::training::{EpochRow, EpochWatch, Job, Stopped, Trained};
 use natmix_nets::{Examples, measure};
 use natmix_report::{ReportedEstimate, StopSummary};
 use serde_json::json;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Draws per component for the ELBO.
 const ELBO_DRAWS: usize = 4;
@@ -33,6 +35,8 @@ pub struct Training<'a> {
     patience: usize,
     /// Draws per component for stacking.
     score_draws: usize,
+    /// The processes that share the training, if there are several.
+    team: Option<Team>,
 }
 
 impl<'a> Training<'a> {
@@ -43,7 +47,13 @@ impl<'a> Training<'a> {
         let config = settings.network.train(&settings.engine, &data.network, rows.rows(), optimiser)?;
         let held_out = validation.as_ref().map_or(0, |rows| rows.rows());
         let score_draws = settings.network.score_draws(&data.network, held_out, FEWEST_SCORE_DRAWS);
-        Ok(Self { config, data, rows, validation, patience: settings.network.patience(), score_draws })
+        Ok(Self { config, data, rows, validation, patience: settings.network.patience(), score_draws, team: None })
+    }
+
+    /// Shares the training with these processes, if there are several.
+    pub fn shared_by(self, ranks: Option<Arc<Ranks>>) -> Result<Self, Error> {
+        let team = ranks.map(|ranks| Team::new(ranks, &self.config)).transpose()?;
+        Ok(Self { team, ..self })
     }
 
     /// The number of training steps.
@@ -54,6 +64,34 @@ impl<'a> Training<'a> {
     /// Reads the checkpoint of an interrupted run of this training.
     pub fn load(&self, path: &Path) -> Result<TrainState, Error> {
         Ok(TrainState::load(path, &self.data.network, &self.config)?)
+    }
+
+    /// Trains along with the process that leads, which has the result.
+    pub fn help(&self) -> Result<(), Error> {
+        struct Nothing;
+        impl EpochWatch for Nothing {
+            fn step(&mut self, _: u64) {}
+            fn epoch(&mut self, _: &EpochRow) -> Result<(), natmix::Error> {
+                Ok(())
+            }
+        }
+        self.job().run(&mut Nothing)?;
+        Ok(())
+    }
+
+    fn job(&self) -> Job<'_> {
+        Job {
+            network: &self.data.network,
+            data: &self.rows,
+            validation: self.validation.as_deref(),
+            config: self.config.clone(),
+            patience: self.patience,
+            checkpoint: None,
+            fingerprint: None,
+            resumed: None,
+            cancel: Cancel::default(),
+            team: self.team.clone(),
+        }
     }
 
     /// Trains. The state is saved to the file `checkpoint`, if given, at least after each epoch, with a fingerprint of the
@@ -67,17 +105,7 @@ impl<'a> Training<'a> {
     ) -> Result<Finished, Error> {
         let (config, network) = (&self.config, &self.data.network);
         let (checkpoint, fingerprint) = checkpoint.map_or((None, None), |(path, data)| (Some(path), data));
-        let job = Job {
-            network,
-            data: &self.rows,
-            validation: self.validation.as_deref(),
-            config: config.clone(),
-            patience: self.patience,
-            checkpoint,
-            fingerprint,
-            resumed,
-            cancel,
-        };
+        let job = Job { checkpoint, fingerprint, resumed, cancel, ..self.job() };
         let Trained { mut mixture, epochs, iterations, seconds, stopped } = job.run(watch)?;
         if let (WeightStep::Stacked, Some(rows)) = (config.weight_step, &self.validation) {
             let averaging = Averaging::Draws { each: self.score_draws, seed: config.seed };

@@ -37,15 +37,14 @@ pub fn run(args: &FitArgs, ranks: Option<&Arc<Ranks>>) -> Result<ExitCode> {
     if !ranks.leads() {
         // Rank 0 decides what a signal means.
         let _ = ctrlc::set_handler(|| {});
-        problem.serve(ranks)?;
+        problem.serve(&settings, ranks)?;
         return Ok(ExitCode::SUCCESS);
     }
     if !args.quiet {
-        let (all, rows) = (ranks.ranks(), settings.fit.data.as_deref().map(Path::display));
-        output::note(&format!(
-            "note: {all} processes share the rows of {}",
-            rows.map_or(String::new(), |rows| rows.to_string())
-        ));
+        let (all, data) = (ranks.ranks(), settings.fit.data.as_deref().map(Path::display));
+        let data = data.map_or(String::new(), |data| data.to_string());
+        let what = if settings.fit.model == Some(ModelKind::Mlp) { "training on" } else { "rows of" };
+        output::note(&format!("note: {all} processes share the {what} {data}"));
     }
     let done = fit(args, &settings, &problem, began);
     ranks.stop();

@@ -165,7 +165,7 @@ fn train(
     while trainer.epochs_done() < config.epochs {
         let ended = trainer.step()? == 0;
         if ended {
-            trainer.finish_epoch();
+            trainer.finish_epoch()?;
             bar.inc(1);
         }
         let step = trainer.state().iteration();

@@ -104,6 +104,16 @@ impl Columns<'_> {
 }
 
 impl Encoding {
+    /// The columns of the table that it reads, the outcome first; those of the design if a formula makes it.
+    pub fn columns(&self) -> Vec<String> {
+        let outcome = self.outcome.iter().map(|outcome| outcome.column.clone());
+        let roles = [&self.offset, &self.exposure, &self.weights].into_iter().flatten().cloned();
+        match self.formula {
+            Some(_) => outcome.chain(self.names()).collect(),
+            None => outcome.chain(self.features.iter().map(|feature| feature.column.clone())).chain(roles).collect(),
+        }
+    }
+
     pub(super) fn new(columns: &Columns, options: &DesignOptions) -> Result<(Self, Vec<String>), DataError> {
         let file = || columns.file.to_path_buf();
         let bad = |problem: &str| Err(DataError::BadTable { file: file(), problem: problem.into() });

@@ -19,10 +19,12 @@ use super::family::Family;
 use super::lanes::{LANES, Lane, each, lane, lane_mut};
 use super::likelihood::{FAR, Outcomes};
 use super::prior_density::PriorDensity;
+use super::sharing::keep;
 use crate::gamma_ratios::{rising, stirling_gap};
 use crate::prior::LOG_TAU;
 use crate::vector_math::ln_1p;
 use natmix::autodiff::special::ln_gamma;
+use std::ops::Range;
 
 /// Counts below this have their logarithms summed one by one.
 const SMALL_COUNTS: usize = 256;
@@ -98,6 +100,12 @@ impl Auxiliary {
     /// Number of coordinates.
     pub fn dim(&self) -> usize {
         self.family.parameters()
+    }
+
+    /// Keeps some rows; the totals stay those of all.
+    pub fn keep(&mut self, rows: &Range<usize>) {
+        keep(&mut self.class, rows, 1);
+        keep(&mut self.constants, rows, 1);
     }
 
     /// Totals over all rows.

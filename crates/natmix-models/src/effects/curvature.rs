@@ -7,91 +7,128 @@
 use super::auxiliary::over_exp_m1;
 use super::family::Family;
 use super::group_curvature::{GroupAt, Hessian};
+use super::groups::Group;
 use super::model::EffectsModel;
 use super::second_derivatives::{Second, at_row, logistic};
+use super::sharing::Picked;
+use crate::ranks::Turn;
 use natmix::Scratch;
-use natmix::target::{CurvatureShape, CurvatureSums, Points, Rows};
+use natmix::target::{CurvatureShape, CurvatureSums, Points, Rows, TargetError};
 
 impl EffectsModel {
     /// Overwrites the sums with those of the exact Hessians at all points.
     pub(super) fn sum_hessians(
         &self,
-        rows: Rows<'_>,
+        (rows, turn): (Rows<'_>, Option<&Turn<'_>>),
         (scale, totals): (f64, &[f64]),
         points: Points<'_>,
         request: &mut CurvatureSums<'_>,
         scratch: &mut Scratch,
-    ) {
+    ) -> Result<(), TargetError> {
         let (n, dim, shape) = (points.len(), points.dim(), request.shape);
         request.sums.fill(0.0);
-        let mut entries = scratch.take_used(shape.len(dim));
-        for (i, z) in points.iter().enumerate() {
-            entries.fill(0.0);
-            self.add_hessian(rows, (scale, totals), z, Hessian { entries: &mut entries, shape, dim });
-            // A point of weight zero adds nothing, whatever its curvature.
+        let each = self.effects() + self.base.family.cuts();
+        let (mut entries, mut slopes) = (scratch.take_used(shape.len(dim)), scratch.take(n * each));
+        // A point of weight zero adds nothing, whatever its curvature.
+        let add_weighted = |sums: &mut [f64], entries: &[f64], i: usize| {
             let weights = request.weights.chunks_exact(n).map(|weights| weights[i]);
-            for (sum, weight) in request.sums.chunks_exact_mut(shape.len(dim)).zip(weights).filter(|(_, w)| *w != 0.0) {
-                sum.iter_mut().zip(&entries).for_each(|(sum, entry)| *sum += weight * entry);
+            for (sum, weight) in sums.chunks_exact_mut(shape.len(dim)).zip(weights).filter(|(_, w)| *w != 0.0) {
+                sum.iter_mut().zip(entries).for_each(|(sum, entry)| *sum += weight * entry);
             }
+        };
+        // The rows of a single section are added between what goes before and after them; those of others apart.
+        let together = self.in_one_section(rows);
+        self.sum_rows((rows, turn), [&mut *request.sums, &mut slopes], scratch, |rows, [sums, slopes], _| {
+            for (i, z) in points.iter().enumerate() {
+                entries.fill(0.0);
+                let mut hessian = Hessian { entries: &mut entries, shape, dim };
+                let slopes = &mut slopes[i * each..(i + 1) * each];
+                if together {
+                    self.add_priors(z, &mut hessian);
+                }
+                self.add_rows(rows, scale, z, &mut hessian, slopes);
+                if together {
+                    self.add_others((scale, totals), z, &mut hessian, slopes);
+                }
+                add_weighted(sums, &entries, i);
+            }
+        })?;
+        for (i, z) in points.iter().enumerate().filter(|_| !together) {
+            entries.fill(0.0);
+            let mut hessian = Hessian { entries: &mut entries, shape, dim };
+            self.add_priors(z, &mut hessian);
+            self.add_others((scale, totals), z, &mut hessian, &slopes[i * each..(i + 1) * each]);
+            add_weighted(request.sums, &entries, i);
         }
         scratch.give(entries);
+        scratch.give(slopes);
+        Ok(())
     }
 
-    fn add_hessian(&self, rows: Rows<'_>, (scale, totals): (f64, &[f64]), z: &[f64], mut hessian: Hessian<'_>) {
-        let p = self.priors.len();
-        let own = &z[p..p + self.auxiliary.dim()];
+    fn add_priors(&self, z: &[f64], hessian: &mut Hessian<'_>) {
         for (j, prior) in self.priors.iter().enumerate() {
             hessian.add(j, j, prior.at(z[j])[2]);
         }
-        let mut groups: Vec<GroupAt<'_>> = self
-            .groups
-            .iter()
-            .map(|group| {
-                let own = &z[group.first..group.first + group.shape.dim()];
-                let mut effects = vec![0.0; group.shape.effects()];
-                group.shape.effects_at(z, own, &mut effects);
-                GroupAt { group, z: own, slopes: vec![0.0; effects.len()], effects }
-            })
-            .collect();
-        let cuts = self.cuts_at(own);
-        let mut by_cut = vec![0.0; cuts.len()];
-        let eta = self.predictors_at(z);
+    }
+
+    /// The groups at a point.
+    fn groups_at<'a>(&'a self, z: &'a [f64]) -> Vec<GroupAt<'a>> {
+        let groups = self.groups.iter().zip(self.effects_at(z));
+        let at = |(group, effects): (&'a Group, Vec<f64>)| GroupAt {
+            group,
+            z: &z[group.first..group.first + group.shape.dim()],
+            effects,
+        };
+        groups.map(at).collect()
+    }
+
+    /// Adds rows, and to `slopes` their slopes in the effects of all groups and then in the cut points.
+    fn add_rows(&self, rows: Picked<'_>, scale: f64, z: &[f64], hessian: &mut Hessian<'_>, slopes: &mut [f64]) {
+        let p = self.priors.len();
+        let own = &z[p..p + self.auxiliary.dim()];
+        let (groups, cuts) = (self.groups_at(z), self.cuts_at(own));
+        let effects = self.effects_at(z);
+        let (by_effect, by_cut) = slopes.split_at_mut(slopes.len() - cuts.len());
         let mut touched = Vec::new();
-        let count = if let Rows::Subset(subset) = rows { subset.len() } else { self.rows };
-        for at in 0..count {
-            let row = if let Rows::Subset(subset) = rows { subset[at] as usize } else { at };
+        for row in rows.iter() {
             let weight = scale * self.outcomes.weight(row);
             touched.clear();
             touched.extend(self.x[row * p..(row + 1) * p].iter().copied().enumerate());
             groups.iter().for_each(|group| group.push_slopes(row, &mut touched));
-            let y = self.outcomes.y[row];
+            let (y, eta) = (self.outcomes.y[row], self.predictor_at(row, z, &effects));
             let slope = if cuts.is_empty() {
                 let other = self.outcomes.other.get(row).copied().unwrap_or(0.0);
-                let second = at_row(self.base.family, y, other, eta[row], own);
-                self.add_row(weight, &second, &touched, p, &mut hessian);
+                let second = at_row(self.base.family, y, other, eta, own);
+                self.add_row(weight, &second, &touched, p, hessian);
                 second.slope
             } else {
-                self.add_category(
-                    weight,
-                    (y as usize, eta[row]),
-                    (&cuts, own),
-                    &mut touched,
-                    (&mut hessian, &mut by_cut),
-                )
+                self.add_category(weight, (y as usize, eta), (&cuts, own), &mut touched, (hessian, by_cut))
             };
-            for group in &mut groups {
-                let q = group.group.q;
-                let level = group.group.level_of_row[row] as usize;
-                let columns = &group.group.z[row * q..(row + 1) * q];
-                let slopes = &mut group.slopes[level * q..(level + 1) * q];
+            let mut first = 0;
+            for group in &self.groups {
+                let at = first + group.level_of_row[row] as usize * group.q;
+                let columns = &group.z[row * group.q..(row + 1) * group.q];
+                let slopes = &mut by_effect[at..at + group.q];
                 slopes.iter_mut().zip(columns).for_each(|(sum, x)| *sum += weight * slope * x);
+                first += group.shape.effects();
             }
         }
-        groups.iter().for_each(|group| group.add_own(&mut hessian));
+    }
+
+    /// Adds what needs the slopes of all rows, and no single row.
+    fn add_others(&self, (scale, totals): (f64, &[f64]), z: &[f64], hessian: &mut Hessian<'_>, slopes: &[f64]) {
+        let p = self.priors.len();
+        let own = &z[p..p + self.auxiliary.dim()];
+        let mut rest = slopes;
+        for group in self.groups_at(z) {
+            let (by_effect, others) = rest.split_at(group.effects.len());
+            group.add_own(by_effect, hessian);
+            rest = others;
+        }
         for (k, second) in self.auxiliary.second(scale, totals, own).into_iter().enumerate() {
             hessian.add(p + k, p + k, second);
         }
-        self.add_cuts(scale, totals, (&cuts, own), &by_cut, &mut hessian);
+        self.add_cuts(scale, totals, (&self.cuts_at(own), own), rest, hessian);
     }
 
     fn add_row(&self, weight: f64, second: &Second, touched: &[(usize, f64)], p: usize, hessian: &mut Hessian<'_>) {

@@ -55,8 +55,6 @@ pub(super) struct GroupAt<'a> {
     /// The coordinates of the group.
     pub z: &'a [f64],
     pub effects: Vec<f64>,
-    /// Sums over rows of slopes times columns, level by level.
-    pub slopes: Vec<f64>,
 }
 
 impl GroupAt<'_> {
@@ -136,8 +134,8 @@ impl GroupAt<'_> {
         }
     }
 
-    /// Adds `sum_r l' hess eta_r` and the curvature of the priors.
-    pub fn add_own(&self, hessian: &mut Hessian<'_>) {
+    /// Adds `sum_r l' hess eta_r` and the curvature of the priors. `slopes` are sums over rows of slopes times columns, level by level.
+    pub fn add_own(&self, slopes: &[f64], hessian: &mut Hessian<'_>) {
         let (group, q) = (self.group, self.group.q);
         let of_correlations = group.first + q;
         for (k, prior) in group.sd_priors.iter().enumerate() {
@@ -158,7 +156,7 @@ impl GroupAt<'_> {
                 continue;
             }
             for k in 0..q {
-                let (slope, sd) = (self.slopes[level * q + k], self.sd(k));
+                let (slope, sd) = (slopes[level * q + k], self.sd(k));
                 let of_sd = group.first + group.shape.sd_of(k);
                 hessian.add(first + k, first + k, -1.0);
                 hessian.add(of_sd, of_sd, slope * self.effects[level * q + k]);

@@ -10,6 +10,7 @@ use super::prior_density::{PriorDensity, Support};
 use super::series::Series;
 use super::statements::PriorStatement;
 use super::units::Unit;
+use crate::ranks::Sharing;
 use natmix::target::{Curvature, CurvatureShape, EvalOut, Points, Rows, Target, TargetError};
 use natmix::{Error, Scratch};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ const LKJ_SHAPE: f64 = 2.0;
 #[derive(Clone, Debug)]
 pub struct EffectsModel {
     pub(super) base: BaseLayout,
+    /// All rows, wherever they are.
     pub(super) rows: usize,
     /// Columns in the units of the fit, row by row.
     pub(super) x: Vec<f64>,
@@ -39,6 +41,8 @@ pub struct EffectsModel {
     pub(super) order: Option<Vec<u32>>,
     /// What stands for the rows of a large table.
     pub(super) series: Option<Arc<Series>>,
+    /// How processes share the rows, if they do; what is stored by row is then of those of this process.
+    pub(super) sharing: Option<Sharing>,
 }
 
 impl EffectsModel {
@@ -94,6 +98,7 @@ impl EffectsModel {
             dim: first,
             order,
             series: None,
+            sharing: None,
         };
         if model.dim == 0 {
             return Err(Error::InvalidInput("there is nothing to infer: neither columns nor groupings".into()));
@@ -241,7 +246,6 @@ impl Target for EffectsModel {
     }
 
     fn eval(&self, rows: Rows<'_>, z: Points<'_>, out: EvalOut<'_>, scratch: &mut Scratch) -> Result<(), TargetError> {
-        self.evaluate(rows, z, out, scratch);
-        Ok(())
+        self.evaluate(rows, z, out, scratch)
     }
 }

@@ -51,22 +51,28 @@ impl EffectsModel {
         draws.collect()
     }
 
-    /// The linear predictor of every row at point `z`, in the units of the fit.
+    /// The linear predictor of every row of this process at point `z`, in the units of the fit.
     pub(super) fn predictors_at(&self, z: &[f64]) -> Vec<f64> {
+        let effects = self.effects_at(z);
+        (0..self.outcomes.y.len()).map(|row| self.predictor_at(row, z, &effects)).collect()
+    }
+
+    /// The effects of each group.
+    pub(super) fn effects_at(&self, z: &[f64]) -> Vec<Vec<f64>> {
+        self.groups.iter().map(|group| effects_of(group, z)).collect()
+    }
+
+    /// The linear predictor of a row.
+    pub(super) fn predictor_at(&self, row: usize, z: &[f64], effects: &[Vec<f64>]) -> f64 {
         let p = self.priors.len();
-        let effects: Vec<Vec<f64>> = self.groups.iter().map(|group| effects_of(group, z)).collect();
-        (0..self.rows)
-            .map(|row| {
-                let mut eta = self.offset.as_ref().map_or(0.0, |offset| offset[row]);
-                eta += self.x[row * p..(row + 1) * p].iter().zip(z).map(|(x, z)| x * z).sum::<f64>();
-                for (group, effects) in self.groups.iter().zip(&effects) {
-                    let level = group.level_of_row[row] as usize;
-                    let (own, columns) = (&effects[level * group.q..], &group.z[row * group.q..]);
-                    eta += columns.iter().zip(own).take(group.q).map(|(x, effect)| x * effect).sum::<f64>();
-                }
-                eta
-            })
-            .collect()
+        let mut eta = self.offset.as_ref().map_or(0.0, |offset| offset[row]);
+        eta += self.x[row * p..(row + 1) * p].iter().zip(z).map(|(x, z)| x * z).sum::<f64>();
+        for (group, effects) in self.groups.iter().zip(effects) {
+            let level = group.level_of_row[row] as usize;
+            let (own, columns) = (&effects[level * group.q..], &group.z[row * group.q..]);
+            eta += columns.iter().zip(own).take(group.q).map(|(x, effect)| x * effect).sum::<f64>();
+        }
+        eta
     }
 
     /// An outcome for every row, drawn at point `z`, in the units of the data: numbers, counts, categories or times, not censored.

@@ -9,7 +9,7 @@ use crate::grouping::GroupCoefficients;
 use natmix::Error;
 
 /// Rows to predict or to judge predictions by. Columns are as they are in the table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EffectsRows {
     /// Number of rows.
     pub rows: usize,

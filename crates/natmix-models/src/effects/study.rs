@@ -22,12 +22,14 @@ use crate::conditional::TypicalRow;
 use crate::design::OutcomeColumn;
 use crate::error::{DataError, shown};
 use crate::formula::{Formula, FormulaDesign, FormulaEncoding, FormulaOptions, FormulaProblem};
+use crate::ranks::Ranks;
 use crate::regression::RegressionKind;
 use crate::study::StudyError;
 use crate::table::{MissingRows, Table, TableFacts};
 use natmix::Error;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What stands beside formula and family.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -151,6 +153,17 @@ impl EffectsStudy {
         let memory = EffectsMemory { layout: model.layout(), encoding: design.encoding };
         let typical = TypicalRow::of_formula(&table, &memory.encoding);
         Ok(Self { model, memory, rows, typical, warnings, notes, facts })
+    }
+}
+
+impl EffectsStudy {
+    /// From here on processes share the rows, of which each has read all: they must have agreed that all have read the same. Rank 0 keeps all
+    /// rows in the units of the data, by which the fit is judged.
+    pub fn share(&mut self, ranks: &Arc<Ranks>) {
+        self.model.share(ranks.clone());
+        if !ranks.leads() {
+            self.rows = EffectsRows::default();
+        }
     }
 }
 

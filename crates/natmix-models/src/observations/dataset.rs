@@ -293,8 +293,8 @@ impl Dataset {
     ) -> Result<(), TargetError> {
         let EvalOut { log_p, grad, curv } = out;
         let about = curv.as_ref().map(|curv| (curv.kind, curv.shape, curv.weights));
-        let request = Request { points: z, gradient: grad.is_some(), curvature: about };
         let gradient = grad.is_some();
+        let request = Request { points: z, gradient, curvature: about };
         let totals = [
             &mut **log_p,
             grad.as_deref_mut().unwrap_or_default(),

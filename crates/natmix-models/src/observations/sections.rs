@@ -5,6 +5,7 @@
 //! a section has depends on the number of rows only. A small table is one section, whose blocks are added to the total directly.
 
 use super::BLOCK;
+use natmix::Scratch;
 use std::ops::Range;
 
 /// Fewest blocks per section: sums of sections that others compute take time to send.
@@ -26,6 +27,12 @@ impl Sections {
         Self { rows, blocks: rows.div_ceil(BLOCK).div_ceil(MOST_SECTIONS).max(FEWEST_BLOCKS) }
     }
 
+    /// The same with at least this many rows in each: for sums so large that adding them up takes as long as some rows do.
+    pub fn of_at_least(rows: usize, each: usize) -> Self {
+        let Self { blocks, .. } = Self::of(rows);
+        Self { rows, blocks: blocks.max(each.div_ceil(BLOCK)) }
+    }
+
     /// How many there are.
     pub fn count(self) -> usize {
         self.rows.div_ceil(self.blocks * BLOCK)
@@ -39,8 +46,36 @@ impl Sections {
     /// The rows that one of several processes has.
     pub fn rows(self, rank: usize, ranks: usize) -> Range<usize> {
         let share = self.share(rank, ranks);
-        let row = |section: usize| (section * self.blocks * BLOCK).min(self.rows);
-        row(share.start)..row(share.end)
+        self.first_row(share.start)..self.first_row(share.end)
+    }
+
+    /// The rows of a section.
+    pub fn section(self, section: usize) -> Range<usize> {
+        self.first_row(section)..self.first_row(section + 1)
+    }
+
+    fn first_row(self, section: usize) -> usize {
+        (section * self.blocks * BLOCK).min(self.rows)
+    }
+
+    /// Adds to `totals` what `each` adds for the rows of every section, in their order, where one process has them all.
+    pub fn sum<const N: usize>(
+        self,
+        mut totals: [&mut [f64]; N],
+        scratch: &mut Scratch,
+        mut each: impl FnMut(Range<usize>, [&mut [f64]; N], &mut Scratch),
+    ) {
+        if self.count() == 1 {
+            return each(0..self.rows, totals, scratch);
+        }
+        let lens = totals.each_ref().map(|total| total.len());
+        let mut sums = scratch.take_used(lens.iter().sum());
+        for section in 0..self.count() {
+            sums.fill(0.0);
+            each(self.section(section), cut(&mut sums, lens), scratch);
+            add(&mut totals, &sums);
+        }
+        scratch.give(sums);
     }
 }
 

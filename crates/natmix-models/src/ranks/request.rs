@@ -20,6 +20,12 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// What `out` has room for.
+    pub fn of(points: Points<'a>, out: &EvalOut<'a>) -> Self {
+        let curvature = out.curv.as_ref().map(|curv| (curv.kind, curv.shape, curv.weights));
+        Self { points, gradient: out.grad.is_some(), curvature }
+    }
+
     /// As a message.
     pub fn message(&self, scratch: &mut Scratch) -> Vec<f64> {
         let (n, dim) = (self.points.len(), self.points.dim());

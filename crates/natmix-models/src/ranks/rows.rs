@@ -1,9 +1,10 @@
 //! The rows of a table that several processes share.
 
 use super::request::{Order, Request};
-use super::{Lost, Ranks};
-use crate::observations::{Observations, RowBlock, RowSource, Sections, StoredRows, add, cut};
-use natmix::target::{Rows, TargetError};
+use super::sharing::Sharing;
+use super::{Ranks, unexpected};
+use crate::observations::{Observations, RowBlock, RowSource, Sections, StoredRows};
+use natmix::target::TargetError;
 use natmix::{Error, Scratch};
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,8 +20,7 @@ pub struct SharedRows {
 /// The rows of this process, and how to reach the others.
 #[derive(Debug)]
 struct OwnRows {
-    ranks: Arc<Ranks>,
-    sections: Sections,
+    sharing: Sharing,
     /// Which rows of the whole table they are.
     range: Range<usize>,
     /// None if there are none.
@@ -42,11 +42,12 @@ impl SharedRows {
         names: Vec<String>,
         (offset, weights): (bool, bool),
     ) -> Result<Self, Error> {
-        let range = Self::share(&ranks, rows);
+        let sharing = Sharing::new(ranks, Sections::of(rows));
+        let range = sharing.own_rows();
         if own.as_ref().map_or(0, Observations::rows) != range.len() {
-            return Err(Error::InvalidInput(format!("process {} needs {} rows", ranks.rank(), range.len())));
+            return Err(Error::InvalidInput(format!("process {} needs {} rows", sharing.ranks().rank(), range.len())));
         }
-        let own = Arc::new(OwnRows { ranks, sections: Sections::of(rows), range, table: own });
+        let own = Arc::new(OwnRows { sharing, range, table: own });
         let mut stored = StoredRows::new(own.clone(), rows, names)?;
         if offset {
             stored = stored.with_offset();
@@ -59,7 +60,7 @@ impl SharedRows {
 
     /// All rows as a table, if this process has them: rank 0 does if the table is small.
     pub(crate) fn whole_table(&self) -> Option<&Observations> {
-        self.own.table.as_ref().filter(|_| self.own.sections.count() == 1)
+        self.own.table.as_ref().filter(|_| self.own.sharing.sections().count() == 1)
     }
 
     /// All rows: those of other processes come from there.
@@ -69,7 +70,7 @@ impl SharedRows {
 
     /// The processes.
     pub fn ranks(&self) -> &Ranks {
-        &self.own.ranks
+        self.own.sharing.ranks()
     }
 
     /// Some of the rows of this process, as records.
@@ -81,87 +82,26 @@ impl SharedRows {
     }
 
     /// Adds what `each` adds for every block of rows to `totals`, section by section. With a request, rank 0 gets the totals: it
-    /// hands the request to the others, which come here by [`Ranks::serve`]. Without one all ranks come here by themselves, and all get
-    /// the totals.
+    /// hands the request to the others. Without one all ranks come here by themselves, and all get the totals.
     pub(crate) fn sum<const N: usize>(
         &self,
         request: Option<Request<'_>>,
-        mut totals: [&mut [f64]; N],
+        totals: [&mut [f64]; N],
         scratch: &mut Scratch,
         mut each: impl FnMut(RowBlock<'_>, [&mut [f64]; N], &mut Scratch),
     ) -> Result<(), TargetError> {
-        let OwnRows { ranks, sections, .. } = &*self.own;
-        let (communicator, leads) = (&ranks.communicator, ranks.leads());
-        let _turn = ranks.turn();
-        let holders = || (1..ranks.ranks()).filter(|rank| !sections.share(*rank, ranks.ranks()).is_empty());
-        if let Some(request) = request.filter(|_| leads) {
-            let message = request.message(scratch);
-            holders().try_for_each(|rank| communicator.send(rank, &message))?;
-            scratch.give(message);
-        }
-        let lens = totals.each_ref().map(|total| total.len());
-        let len = lens.iter().sum::<usize>();
-        if sections.count() == 1 {
-            if let Some(table) = &self.own.table {
-                table.blocks(Rows::All, scratch, |rows, scratch| {
-                    each(rows, totals.each_mut().map(|total| &mut **total), scratch);
+        let OwnRows { sharing, table, .. } = &*self.own;
+        let of_section = |rows, mut sums: [&mut [f64]; N], scratch: &mut Scratch| {
+            if let Some(table) = table {
+                table.blocks_of(rows, scratch, |block, scratch| {
+                    each(block, sums.each_mut().map(|sum| &mut **sum), scratch);
                 });
             }
-            return if request.is_none() { Ok(self.spread(&mut totals, &mut Vec::new())?) } else { Ok(()) };
+        };
+        match request {
+            Some(request) => sharing.ask(request, scratch)?.sum(totals, scratch, of_section),
+            None => sharing.sum_together(totals, scratch, of_section),
         }
-        let mut message = self.own_sums(lens, scratch, each);
-        if leads {
-            message.chunks_exact(len.max(1)).for_each(|section| add(&mut totals, section));
-            for rank in holders() {
-                communicator.receive(rank, &mut message)?;
-                if message.len() != sections.share(rank, ranks.ranks()).len() * len {
-                    return Err(unexpected(rank, &message));
-                }
-                message.chunks_exact(len.max(1)).for_each(|section| add(&mut totals, section));
-            }
-        } else if !message.is_empty() {
-            communicator.send(0, &message)?;
-        }
-        if request.is_none() {
-            self.spread(&mut totals, &mut message)?;
-        }
-        scratch.give(message);
-        Ok(())
-    }
-
-    /// The sums of the sections of this process, one after the other.
-    fn own_sums<const N: usize>(
-        &self,
-        lens: [usize; N],
-        scratch: &mut Scratch,
-        mut each: impl FnMut(RowBlock<'_>, [&mut [f64]; N], &mut Scratch),
-    ) -> Vec<f64> {
-        let OwnRows { ranks, sections, table, .. } = &*self.own;
-        let len = lens.iter().sum::<usize>();
-        let mut sums = scratch.take(sections.share(ranks.rank(), ranks.ranks()).len() * len);
-        if let Some(table) = table {
-            let mut block = 0;
-            table.blocks(Rows::All, scratch, |rows, scratch| {
-                let section = &mut sums[block / sections.blocks * len..][..len];
-                each(rows, cut(section, lens), scratch);
-                block += 1;
-            });
-        }
-        sums
-    }
-
-    /// Gives every rank the totals of rank 0.
-    fn spread<const N: usize>(&self, totals: &mut [&mut [f64]; N], message: &mut Vec<f64>) -> Result<(), Lost> {
-        let ranks = &self.own.ranks;
-        if ranks.leads() {
-            message.clear();
-            totals.iter().for_each(|total| message.extend_from_slice(total));
-            return (1..ranks.ranks()).try_for_each(|rank| ranks.communicator.send(rank, message));
-        }
-        ranks.communicator.receive(0, message)?;
-        totals.iter_mut().for_each(|total| total.fill(0.0));
-        add(totals, message);
-        Ok(())
     }
 }
 
@@ -174,7 +114,7 @@ impl OwnRows {
     ) -> Result<(), TargetError> {
         for (row, record) in rows.zip(records) {
             let Some(table) = self.table.as_ref().filter(|_| self.range.contains(&row)) else {
-                return Err(format!("process {} has no row {row}", self.ranks.rank()).into());
+                return Err(format!("process {} has no row {row}", self.sharing.ranks().rank()).into());
             };
             let row = row - self.range.start;
             let (x, rest) = record.split_at_mut(table.features());
@@ -195,14 +135,14 @@ impl RowSource for Arc<OwnRows> {
 
     /// One message to each process that has some of the rows, and one back.
     fn read_some(&self, rows: &[usize], records: &mut [f64]) -> Result<(), TargetError> {
-        let count = self.ranks.ranks();
+        let ranks = self.sharing.ranks();
         let width = records.len() / rows.len().max(1);
-        for rank in 0..count {
-            let held = self.sections.rows(rank, count);
+        for rank in 0..ranks.ranks() {
+            let held = self.sharing.rows_of(rank);
             let theirs = || rows.iter().copied().filter(|row| held.contains(row));
             let places = records.chunks_exact_mut(width).zip(rows).filter(|(_, row)| held.contains(row));
             let places = places.map(|(record, _)| record);
-            if rank == self.ranks.rank() {
+            if rank == ranks.rank() {
                 self.copy(theirs(), places)?;
                 continue;
             }
@@ -210,10 +150,10 @@ impl RowSource for Arc<OwnRows> {
             if order.len() == 1 {
                 continue;
             }
-            let _turn = self.ranks.turn();
+            let _turn = ranks.turn();
             let mut answer = Vec::new();
-            self.ranks.communicator.send(rank, &order)?;
-            self.ranks.communicator.receive(rank, &mut answer)?;
+            ranks.communicator.send(rank, &order)?;
+            ranks.communicator.receive(rank, &mut answer)?;
             if answer.len() != (order.len() - 1) * width {
                 return Err(unexpected(rank, &answer));
             }
@@ -226,8 +166,4 @@ impl RowSource for Arc<OwnRows> {
 /// Numbers per record.
 fn width(table: &Observations) -> usize {
     table.features() + 1 + usize::from(table.offset().is_some()) + usize::from(table.weights().is_some())
-}
-
-fn unexpected(rank: usize, message: &[f64]) -> TargetError {
-    format!("process {rank} has sent {} numbers, which is not what it was asked for", message.len()).into()
 }

@@ -72,7 +72,7 @@ fn load(path: &Path, kind: OutcomeKind, communicator: impl Communicator + 'stati
 
 fn serve(ranks: &Ranks, study: &Study) -> Result<(), TargetError> {
     let Dataset::Shared(rows) = study.regression.data() else { panic!("the rows are shared") };
-    ranks.serve(study, rows)
+    ranks.serve(study, Some(rows))
 }
 
 /// Shares the table between threads; `lead` is what rank 0 does.
@@ -190,22 +190,41 @@ fn a_process_that_ends_is_an_error_and_nobody_waits_for_it() {
 
 #[test]
 fn processes_that_differ_are_told_apart_and_all_hear_it() {
-    let agree = |version: &str, about: Result<&str, String>| {
+    let about = |settings: &str, columns: &str, rows: &str| About {
+        settings: settings.into(),
+        columns: columns.split(", ").map(String::from).collect(),
+        rows: rows.into(),
+    };
+    let usual = about("logistic", "a, b", "500 rows");
+    let agree = |version: &str, about: Result<&About, String>| {
         let mut all = channels(3).into_iter().map(Ranks::new);
         let (first, second, third) = (all.next().unwrap(), all.next().unwrap(), all.next().unwrap());
         thread::scope(|scope| {
             let others =
-                [scope.spawn(|| second.agree_as("1.0", Ok("a table"))), scope.spawn(|| third.agree_as(version, about))];
-            let own = first.agree_as("1.0", Ok("a table"));
+                [scope.spawn(|| second.agree_as("1.0", Ok(&usual))), scope.spawn(|| third.agree_as(version, about))];
+            let own = first.agree_as("1.0", Ok(&usual));
             for other in others {
-                assert_eq!(other.join().unwrap().is_ok(), own.is_ok());
+                assert_eq!(other.join().unwrap().map_err(|e| e.to_string()).is_ok(), own.is_ok());
             }
             own.map_err(|error| error.to_string())
         })
     };
-    assert!(agree("1.0", Ok("a table")).is_ok());
-    assert!(agree("2.0", Ok("a table")).unwrap_err().starts_with("process 2 runs natmix 2.0, process 0 1.0:"));
-    assert!(agree("1.0", Ok("another")).unwrap_err().starts_with("process 2 has other data or settings"));
+    assert!(agree("1.0", Ok(&usual)).is_ok());
+    let told = |version, other: &About| agree(version, Ok(other)).unwrap_err();
+    assert!(told("2.0", &usual).starts_with("process 2 runs natmix 2.0, process 0 1.0:"));
+    // A process of another version may differ in anything.
+    assert!(told("2.0", &about("", "", "")).starts_with("process 2 runs natmix 2.0, process 0 1.0:"));
+    assert!(told("1.0", &about("linear", "a, b", "500 rows")).starts_with("process 2 has other settings"));
+    for (columns, words) in [
+        ("a, größe", "(`größe`, but not `b`)"),
+        ("a, b, c", "(also `c`)"),
+        ("a", "(not `b`)"),
+        ("b, a", "(in another order)"),
+    ] {
+        let told = told("1.0", &about("logistic", columns, "500 rows"));
+        assert!(told.starts_with(&format!("process 2 has read other columns than process 0 {words}:")), "{told}");
+    }
+    assert!(told("1.0", &about("logistic", "a, b", "501 rows")).starts_with("process 2 has read other rows"));
     assert_eq!(agree("1.0", Err("cannot read größe.csv".into())).unwrap_err(), "process 2: cannot read größe.csv");
 }
 
@@ -225,6 +244,6 @@ fn data_that_differs_is_refused_before_the_fit() {
         let other = scope.spawn(|| load(second, &tables[1]));
         [load(first, &tables[0]), other.join().unwrap()]
     });
-    assert!(own.unwrap_err().contains("process 1 has other data"));
-    assert!(other.unwrap_err().contains("process 1 has other data"));
+    assert!(own.unwrap_err().contains("process 1 has read other rows"));
+    assert!(other.unwrap_err().contains("process 1 has read other rows"));
 }

@@ -1,24 +1,22 @@
 //! One component in training: its state, draws, passes and steps.
 
-use super::super::examples::Examples;
-use super::super::likelihood::{NetworkLikelihood, WeightedOutcomes, logistic};
+use super::super::likelihood::NetworkLikelihood;
 use super::super::network::Network;
-use super::super::pass::{Pass, panel_width};
+use super::super::pass::panel_width;
+use super::blocks::{BlockSums, BlockWork, MOST_ROWS, RowBlock};
 use super::config::{CurvatureKind, Optimiser, StepConstants, TrainConfig};
 use super::kernels::{self, NaturalStepConstants, Overlap, WeightPart};
 use super::noise::{BLOCK, Stream, StreamPurpose};
-use super::panel::WeightPanel;
+use super::panel::{Panels, What};
 use super::timing::{TrainingTimer, TrainingWork};
 use natmix_models::linear::noise_prior;
 use natmix_models::prior::LOG_TAU;
 use rayon::prelude::*;
-use std::sync::Mutex;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
 
 /// Weights per drawing task.
 const CHUNK: usize = 512 * BLOCK;
-/// Smallest Gauss-Newton seed of a row: its derivative is divided by the seed.
-const LEAST_SEED: f64 = 1e-4;
-
 /// Mean, precision and velocity of every weight; for Adam the weight, second and first moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NetworkComponent {
@@ -31,56 +29,11 @@ pub(crate) struct NetworkComponent {
 pub(crate) struct ComponentWork {
     /// Drawn weights, draw by draw; empty for plain networks.
     pub samples: Vec<f32>,
-    pub units: Vec<f32>,
-    pub squares: Vec<f32>,
-    pub deltas: Vec<f32>,
-    /// Derivative of each row's log likelihood with respect to the output, divided by the row's seed.
-    pub factors: Vec<f32>,
-    /// Derivative with respect to the logarithm of the noise, summed over the batch's rows, for each draw.
-    by_noise: Vec<f64>,
+    /// One for each block of a minibatch.
+    pub blocks: Vec<BlockWork>,
     /// Log likelihood of the batch, mean over draws.
     pub log_likelihood: f64,
     pub timer: TrainingTimer,
-}
-
-/// The rows of a step.
-pub(crate) struct RowBatch {
-    pub rows: usize,
-    features: usize,
-    pub x: Vec<f32>,
-    pub squares: Vec<f32>,
-    outcome: Vec<f32>,
-    wants_squares: bool,
-}
-
-impl RowBatch {
-    pub fn new(network: &Network, config: &TrainConfig) -> Self {
-        let (features, room) = (network.inputs(), network.inputs() * config.batch);
-        let wants_squares = config.optimiser == Optimiser::Vogn;
-        let squares = vec![0.0; if wants_squares { room } else { 0 }];
-        Self { rows: 0, features, x: vec![0.0; room], squares, outcome: vec![0.0; config.batch], wants_squares }
-    }
-
-    pub fn gather(&mut self, data: &Examples, rows: &[u32], timer: &TrainingTimer) {
-        let d = self.features;
-        self.rows = rows.len();
-        timer.measure(TrainingWork::Rows, || {
-            for ((x, y), &row) in self.x.chunks_exact_mut(d).zip(&mut self.outcome).zip(rows) {
-                x.copy_from_slice(&data.x()[row as usize * d..(row as usize + 1) * d]);
-                *y = data.outcome()[row as usize];
-            }
-        });
-        if self.wants_squares {
-            timer.measure(TrainingWork::Squares, || kernels::square(&mut self.squares, &self.x[..d * rows.len()]));
-        }
-    }
-
-    fn x(&self) -> &[f32] {
-        &self.x[..self.rows * self.features]
-    }
-    fn outcome(&self) -> WeightedOutcomes<'_, f32> {
-        WeightedOutcomes { outcome: &self.outcome[..self.rows], weights: None }
-    }
 }
 
 impl NetworkComponent {
@@ -114,22 +67,11 @@ impl NetworkComponent {
         sum
     }
 
-    /// Moves the component, after [`ComponentWork::evaluate`].
-    #[allow(clippy::too_many_arguments)]
-    pub fn step(
-        &mut self,
-        network: &Network,
-        config: &TrainConfig,
-        work: &ComponentWork,
-        batch: &RowBatch,
-        scale: f64,
-        numbers: StepConstants,
-        overlap: Option<Overlap<'_>>,
-        panels: &[Mutex<Vec<f32>>],
-    ) {
-        let total = (scale * batch.rows as f64).round();
-        let mut numbers = numbers;
-        numbers.adam.scale = (1.0 / total) as f32;
+    /// Moves the component, after [`ComponentWork::evaluate`]. `sums` has the derivatives of each block if they were computed before.
+    pub fn step(&mut self, of_step: Step<'_>, sums: Option<&BlockSums>, overlap: Option<Overlap<'_>>) {
+        let Step { network, config, work, panels, .. } = of_step;
+        let mut numbers = of_step.numbers;
+        numbers.adam.scale = (1.0 / of_step.total()) as f32;
         let adam = config.optimiser == Optimiser::Adam;
         for (l, layer) in network.layers().iter().enumerate() {
             numbers.natural.prior = config.prior_precision[l] as f32;
@@ -145,52 +87,74 @@ impl NetworkComponent {
                 (mean_b.par_chunks_mut(width).zip(prec_b.par_chunks_mut(width))).zip(velocity_b.par_chunks_mut(width));
             weights.zip(biases).enumerate().for_each(
                 |(i, (((mean, prec), velocity), ((mean_b, prec_b), velocity_b)))| {
-                    let thread = rayon::current_thread_index().unwrap_or(0) % panels.len();
-                    // A lock poisoned by a panic elsewhere protects only numbers that are overwritten here.
-                    let mut room = panels[thread].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    let first = layer.start + i * chunk;
-                    let panel = WeightPanel { network, config, work, batch, layer: *layer, l, unit: i * width, scale };
-                    let part = WeightPart { mean, prec, velocity };
-                    let (g, h, rest) = three(&mut room, part.mean.len());
-                    panel.weights(g, h, rest, &part, first);
+                    let mut room = room_of_thread(panels);
+                    let panels = |what| Panels { of_step, layer: *layer, l, unit: i * width, what };
                     let place = |len: usize, first: usize| overlap.map(|o| o.part(first, len));
-                    let len = part.mean.len();
-                    work.timer.measure(TrainingWork::Updates, || match adam {
-                        true => kernels::adam(part, g, numbers.adam),
-                        false => kernels::natural(part, g, h, place(len, first), numbers.natural),
-                    });
-                    let first = layer.biases() + i * width;
-                    let part = WeightPart { mean: mean_b, prec: prec_b, velocity: velocity_b };
-                    let len = part.mean.len();
-                    let (g, h, rest) = three(&mut room, len);
-                    panel.biases(g, h, rest, &part, first);
-                    work.timer.measure(TrainingWork::Updates, || match adam {
-                        true => kernels::adam(part, g, numbers.adam),
-                        false => kernels::natural(part, g, h, place(len, first), numbers.natural),
-                    });
+                    let parts = [
+                        (What::Weights, WeightPart { mean, prec, velocity }, layer.start + i * chunk),
+                        (
+                            What::Biases,
+                            WeightPart { mean: mean_b, prec: prec_b, velocity: velocity_b },
+                            layer.biases() + i * width,
+                        ),
+                    ];
+                    for (what, part, first) in parts {
+                        let len = part.mean.len();
+                        let (g, h, rest) = three(&mut room, len);
+                        match sums {
+                            Some(sums) => sums.add_up(of_step.batch.len(), first, g, h),
+                            None => panels(what).of_all_blocks(g, h, rest, (part.mean, part.prec), first),
+                        }
+                        work.timer.measure(TrainingWork::Updates, || match adam {
+                            true => kernels::adam(part, g, numbers.adam),
+                            false => kernels::natural(part, g, h, place(len, first), numbers.natural),
+                        });
+                    }
                 },
             );
         }
         if network.likelihood() == NetworkLikelihood::Gaussian {
-            self.step_noise(network.noise_at(), work, scale, total, numbers, overlap, adam);
+            self.step_noise(&of_step, numbers, overlap, adam);
+        }
+    }
+
+    /// Computes the derivatives of some blocks, without moving the component.
+    pub fn derivatives(&self, of_step: Step<'_>, blocks: Range<usize>, sums: &mut BlockSums) {
+        let Step { network, panels, .. } = of_step;
+        for (block, (g, h)) in blocks.clone().zip(sums.of_blocks(blocks)) {
+            for (l, layer) in network.layers().iter().enumerate() {
+                let width = panel_width(layer.outputs);
+                let (chunk, split) = (layer.inputs * width, layer.inputs * layer.outputs);
+                let (g, g_b) = g[layer.start..layer.end()].split_at_mut(split);
+                let (h, h_b) = h[layer.start..layer.end()].split_at_mut(split);
+                let weights = g.par_chunks_mut(chunk).zip(h.par_chunks_mut(chunk));
+                let biases = g_b.par_chunks_mut(width).zip(h_b.par_chunks_mut(width));
+                weights.zip(biases).enumerate().for_each(|(i, ((g, h), (g_b, h_b)))| {
+                    let mut room = room_of_thread(panels);
+                    let parts = [
+                        (What::Weights, g, h, layer.start + i * chunk),
+                        (What::Biases, g_b, h_b, layer.biases() + i * width),
+                    ];
+                    for (what, g, h, first) in parts {
+                        let here = first..first + g.len();
+                        let (mean, prec) = (&self.mean[here.clone()], &self.prec[here]);
+                        let panels = Panels { of_step, layer: *layer, l, unit: i * width, what };
+                        panels.of_block(block, g, h, &mut room, (mean, prec), first);
+                    }
+                });
+            }
         }
     }
 
     /// The noise has its own prior, and a Fisher information of 2 per row.
-    #[allow(clippy::too_many_arguments)]
-    fn step_noise(
-        &mut self,
-        at: usize,
-        work: &ComponentWork,
-        scale: f64,
-        total: f64,
-        numbers: StepConstants,
-        overlap: Option<Overlap<'_>>,
-        adam: bool,
-    ) {
-        let draws = work.by_noise.len() as f64;
+    fn step_noise(&mut self, of_step: &Step<'_>, numbers: StepConstants, overlap: Option<Overlap<'_>>, adam: bool) {
+        let (at, draws) = (of_step.network.noise_at(), of_step.config.draws as f64);
         let (_, slope, curvature) = noise_prior(f64::from(self.mean[at]));
-        let g = scale * work.by_noise.iter().sum::<f64>() / draws + slope;
+        let mut by_noise = 0.0;
+        for block in of_step.blocks() {
+            by_noise += block.by_noise.iter().sum::<f64>();
+        }
+        let g = of_step.scale * by_noise / draws + slope;
         let part = WeightPart {
             mean: &mut self.mean[at..=at],
             prec: &mut self.prec[at..=at],
@@ -200,10 +164,43 @@ impl NetworkComponent {
             kernels::adam(part, &[g as f32], numbers.adam);
         } else {
             let natural = NaturalStepConstants { prior: 0.0, stein: false, ..numbers.natural };
-            let h = 2.0 * total - curvature;
+            let h = 2.0 * of_step.total() - curvature;
             kernels::natural(part, &[g as f32], &[h as f32], overlap.map(|o| o.part(at, 1)), natural);
         }
     }
+}
+
+/// What a step of one component reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Step<'a> {
+    pub network: &'a Network,
+    pub config: &'a TrainConfig,
+    pub work: &'a ComponentWork,
+    /// The blocks of the minibatch that are not empty.
+    pub batch: &'a [RowBlock],
+    /// Rows of the table per row of the minibatch.
+    pub scale: f64,
+    pub numbers: StepConstants,
+    /// One buffer per thread.
+    pub panels: &'a [Mutex<Vec<f32>>],
+}
+
+impl<'a> Step<'a> {
+    /// Rows of the table.
+    fn total(&self) -> f64 {
+        let rows: usize = self.batch.iter().map(|block| block.rows).sum();
+        (self.scale * rows as f64).round()
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = &'a BlockWork> + use<'a> {
+        self.work.blocks[..self.batch.len()].iter()
+    }
+}
+
+fn room_of_thread(panels: &[Mutex<Vec<f32>>]) -> MutexGuard<'_, Vec<f32>> {
+    let thread = rayon::current_thread_index().unwrap_or(0) % panels.len();
+    // A lock poisoned by a panic elsewhere protects only numbers that are overwritten here.
+    panels[thread].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn three(room: &mut [f32], len: usize) -> (&mut [f32], &mut [f32], &mut [f32]) {
@@ -215,17 +212,17 @@ fn three(room: &mut [f32], len: usize) -> (&mut [f32], &mut [f32], &mut [f32]) {
 impl ComponentWork {
     pub fn new(network: &Network, config: &TrainConfig) -> Self {
         let plain = config.optimiser == Optimiser::Adam;
-        let room = config.draws * Pass::<f32>::room(network, config.batch);
         Self {
             samples: vec![0.0; if plain { 0 } else { config.draws * network.weights() }],
-            units: vec![0.0; room],
-            squares: vec![0.0; if config.optimiser == Optimiser::Vogn { room } else { 0 }],
-            deltas: vec![0.0; room],
-            factors: vec![0.0; config.draws * config.batch],
-            by_noise: vec![0.0; config.draws],
+            blocks: (0..config.blocks()).map(|_| BlockWork::new(network, config)).collect(),
             log_likelihood: 0.0,
             timer: TrainingTimer::default(),
         }
+    }
+
+    /// That of a component that another process trains.
+    pub fn elsewhere() -> Self {
+        Self { samples: vec![], blocks: vec![], log_likelihood: 0.0, timer: TrainingTimer::default() }
     }
 
     /// Draws weights; draw `s` continues the stream where draw `s - 1` ends.
@@ -246,60 +243,32 @@ impl ComponentWork {
         }
     }
 
-    /// Forward and backward passes for every draw; returns the mean log likelihood of the batch.
+    /// Forward and backward passes through some blocks, for every draw.
     pub fn evaluate(
         &mut self,
         network: &Network,
         component: &NetworkComponent,
         config: &TrainConfig,
-        batch: &RowBatch,
-    ) -> f64 {
-        let (rows, room) = (batch.rows, Pass::<f32>::room(network, batch.rows));
-        let likelihood = network.likelihood();
-        let samples = std::mem::take(&mut self.samples);
-        let mut sum = 0.0;
-        for s in 0..config.draws {
-            let n = component.mean.len();
-            let w = if samples.is_empty() { &component.mean[..] } else { &samples[s * n..(s + 1) * n] };
-            let part = s * room..(s + 1) * room;
-            let (units, deltas) = (&mut self.units[part.clone()], &mut self.deltas[part.clone()]);
-            let mut pass = Pass { network, rows, units, deltas, timer: Some(&self.timer) };
-            pass.forward(w, batch.x());
-            let log_noise = w.get(network.noise_at()).map_or(0.0, |w| f64::from(*w));
-            let (outputs, delta) = pass.outputs_and_deltas();
-            let evaluate = || likelihood.evaluate(outputs, Some(&mut *delta), batch.outcome(), log_noise);
-            sum += self.timer.measure(TrainingWork::Units, evaluate);
-            if likelihood == NetworkLikelihood::Gaussian {
-                let by_noise = |r| likelihood.by_noise(outputs, batch.outcome(), log_noise, r);
-                self.by_noise[s] = (0..rows).map(by_noise).sum();
-            }
-            if config.weighs_rows() {
-                // Backward from the seed of the Gauss-Newton matrix; a row's gradient is a multiple of the result.
-                let factors = &mut self.factors[s * rows..(s + 1) * rows];
-                for ((factor, delta), eta) in factors.iter_mut().zip(delta).zip(outputs) {
-                    let seed = match likelihood {
-                        NetworkLikelihood::Bernoulli => {
-                            let (_, share) = logistic(f64::from(*eta));
-                            (share * (1.0 - share)).sqrt().max(LEAST_SEED)
-                        }
-                        _ => (-log_noise).exp(),
-                    };
-                    *factor = (f64::from(*delta) / seed) as f32;
-                    *delta = seed as f32;
-                }
-            }
-            pass.backward(w);
-            if config.optimiser == Optimiser::Vogn {
-                let (squares, units) = (&mut self.squares[part.clone()], &self.units[part]);
-                self.timer.measure(TrainingWork::Squares, || kernels::square(squares, units));
-            }
+        (batch, blocks): (&[RowBlock], Range<usize>),
+    ) {
+        let Self { samples, blocks: work, timer, .. } = self;
+        for block in blocks {
+            work[block].evaluate(network, &component.mean, samples, config, &batch[block], timer);
         }
-        self.samples = samples;
-        sum / config.draws as f64
+    }
+
+    /// Adds up the log likelihoods of the blocks.
+    pub fn add_up(&mut self, blocks: usize) {
+        self.log_likelihood = self.blocks[..blocks].iter().map(|block| block.log_likelihood).sum();
     }
 }
 
 impl TrainConfig {
+    /// Blocks of a whole minibatch.
+    pub(super) fn blocks(&self) -> usize {
+        self.batch.div_ceil(MOST_ROWS)
+    }
+
     /// Whether backward passes start from Gauss-Newton seeds.
     pub(super) fn weighs_rows(&self) -> bool {
         self.optimiser == Optimiser::Vogn && self.curvature == CurvatureKind::GaussNewton

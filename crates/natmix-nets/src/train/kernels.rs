@@ -154,6 +154,15 @@ pub(crate) fn adam(part: WeightPart<'_>, grad: &[f32], numbers: AdamConstants) {
     });
 }
 
+/// `sum += x`.
+pub(crate) fn add(sum: &mut [f32], x: &[f32]) {
+    vectorised!(Add<'a>(sum: &'a mut [f32], x: &'a [f32]) {
+        for (sum, x) in sum.iter_mut().zip(x) {
+            *sum += *x;
+        }
+    });
+}
+
 /// `out = x * x`.
 pub(crate) fn square(out: &mut [f32], x: &[f32]) {
     vectorised!(Square<'a>(out: &'a mut [f32], x: &'a [f32]) {

@@ -14,11 +14,13 @@
 use super::component::{ComponentWork, NetworkComponent};
 use super::config::{Optimiser, TrainConfig};
 use super::kernels::Overlap;
+use super::team::Team;
 use super::timing::TrainingWork;
+use natmix::Error;
 use rayon::prelude::*;
 
 /// Steps between two checks while components are apart.
-const EVERY: u64 = 50;
+pub(super) const EVERY: u64 = 50;
 /// Components are apart if every other one has a log responsibility below minus this; `exp(-100)` is negligible.
 const APART: f64 = 100.0;
 
@@ -53,18 +55,25 @@ impl OverlapMonitor {
         (!self.apart).then(|| Overlap { grad: &self.terms[k].0, hess: &self.terms[k].1 })
     }
 
+    /// Whether components overlapped when they were checked last.
+    pub fn overlapping(&self) -> bool {
+        !self.apart
+    }
+
+    /// Whether they are to be checked before this step.
+    pub fn is_due(&self, config: &TrainConfig, iteration: u64) -> bool {
+        let due = !self.checked || !self.apart || iteration.is_multiple_of(EVERY);
+        due && config.components > 1 && config.optimiser != Optimiser::Adam
+    }
+
+    /// Checks them. Where processes share the components, those of others are as they were shown last.
     pub fn update(
         &mut self,
         components: &[NetworkComponent],
         log_w: &[f64],
         work: &[ComponentWork],
-        config: &TrainConfig,
-        iteration: u64,
-    ) {
-        let due = !self.checked || !self.apart || iteration.is_multiple_of(EVERY);
-        if components.len() < 2 || config.optimiser == Optimiser::Adam || !due {
-            return;
-        }
+        team: Option<&Team>,
+    ) -> Result<(), Error> {
         self.checked = true;
         let n = components[0].mean.len();
         let norms: Vec<f64> = components
@@ -76,7 +85,7 @@ impl OverlapMonitor {
                 w + 0.5 * work.timer.measure(TrainingWork::Overlap, log_determinant)
             })
             .collect();
-        // log r_j at each draw of each component.
+        // log r_j at each draw of each component of this process.
         let log_r: Vec<Vec<Vec<f64>>> = work
             .par_iter()
             .map(|work| {
@@ -84,21 +93,33 @@ impl OverlapMonitor {
                 work.timer.measure(TrainingWork::Overlap, each)
             })
             .collect();
-        self.apart = log_r
-            .iter()
-            .enumerate()
-            .all(|(k, draws)| draws.iter().all(|log_r| log_r.iter().enumerate().all(|(j, r)| j == k || *r < -APART)));
-        for (k, draws) in log_r.iter().enumerate() {
-            self.log_responsibility[k] = draws.iter().map(|log_r| log_r[k]).sum::<f64>() / draws.len() as f64;
+        // Of each component: how near the nearest other one is, and the mean responsibility of its own.
+        let of_component = |(k, draws): (usize, &Vec<Vec<f64>>)| {
+            let others = draws.iter().flat_map(|log_r| log_r.iter().enumerate().filter(move |(j, _)| *j != k));
+            // Not the largest: what is no number is not far away.
+            let apart = others.fold(true, |apart, (_, r)| apart && *r < -APART);
+            let own = draws.iter().map(|log_r| log_r[k]).sum::<f64>() / draws.len() as f64;
+            [f64::from(u8::from(apart)), own]
+        };
+        let mut found: Vec<f64> = log_r.iter().enumerate().flat_map(of_component).collect();
+        if let Some(team) = team {
+            team.tell(&mut found, 2)?;
         }
+        self.apart = found.iter().step_by(2).all(|apart| *apart == 1.0);
+        self.log_responsibility = found.iter().skip(1).step_by(2).copied().collect();
         if self.apart {
-            return;
+            return Ok(());
         }
-        self.terms.resize_with(components.len(), || (vec![0.0; n], vec![0.0; n]));
+        self.terms.resize_with(components.len(), Default::default);
         self.terms.par_iter_mut().zip(work).zip(&log_r).enumerate().for_each(|(k, ((terms, work), log_r))| {
+            if log_r.is_empty() {
+                return;
+            }
             work.timer.measure(TrainingWork::Overlap, || {
-                terms.0.fill(0.0);
-                terms.1.fill(0.0);
+                for terms in [&mut terms.0, &mut terms.1] {
+                    terms.clear();
+                    terms.resize(n, 0.0);
+                }
                 let share = 1.0 / log_r.len() as f64;
                 for (w, log_r) in work.samples.chunks_exact(n).zip(log_r) {
                     let r: Vec<f64> = log_r.iter().map(|r| r.exp()).collect();
@@ -119,6 +140,7 @@ impl OverlapMonitor {
                 }
             });
         });
+        Ok(())
     }
 }
 
