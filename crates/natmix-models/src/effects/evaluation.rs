@@ -51,9 +51,9 @@ impl WithSimd for Forward<'_> {
         let Self { model, room, sums } = self;
         let mut value = [0.0; LANES];
         for (j, prior) in model.priors.iter().enumerate() {
-            for c in 0..LANES {
+            for (c, value) in value.iter_mut().enumerate() {
                 let [log, slope, _] = prior.at(room.z[j * LANES + c]);
-                value[c] += log;
+                *value += log;
                 sums.by_coefficients[j * LANES + c] = slope;
             }
         }
