@@ -22,8 +22,8 @@ Results are written to --json after every fit, and fits that are there already a
 goes on when the command is repeated. Seconds mean something only on a machine without other work.
 
 The first run makes a virtual environment in .venv-nuts, and every run builds natmix in it from this checkout, optimised; --python
-uses an interpreter that has all of this already. What NUTS found is kept with the scripts: only natmix runs, unless --again repeats
-the usual runs of NUTS, to compare times on this machine, or --reference names an empty folder, to repeat them all.
+uses an interpreter that has all of this already. What NUTS found is kept with the scripts: only natmix runs, unless --again
+repeats the usual runs of NUTS, to compare times on this machine, or --reference names an empty folder, to repeat them all.
 
 examples:
   scripts/compare-nuts --seeds 1,2,3 --json compared.json

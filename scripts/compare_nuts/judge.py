@@ -11,9 +11,7 @@ def truth(draws):
     """What draws are compared with, from reference draws `{site: (draw, ...)}`: quantiles, mean and standard deviation, one after
     another, of every scalar."""
     return {
-        site: np.concatenate(
-            [np.quantile(values, PROBABILITIES, axis=0), values.mean(axis=0)[None], values.std(axis=0)[None]]
-        )
+        site: np.concatenate([np.quantile(values, PROBABILITIES, axis=0), values.mean(axis=0)[None], values.std(axis=0)[None]])
         for site, values in draws.items()
     }
 
@@ -21,8 +19,8 @@ def truth(draws):
 def quantile_errors(draws, true):
     """The worst error of a quantile, for each scalar of a site, as a multiple of its limit.
 
-    A quantile may be off by 0.05 of the 5-95% width, or the probability below the true quantile by 0.02: the smaller of both errors
-    counts, so that a median in the gap between two modes does not decide.
+    A quantile may be off by 0.05 of the 5-95% width, or the probability below the true quantile by 0.02: the smaller of both
+    errors counts, so that a median in the gap between two modes does not decide.
     """
     true = true[: len(PROBABILITIES)]
     by_place = np.abs(np.quantile(draws, PROBABILITIES, axis=0) - true) / (true[-1] - true[0]) / QUANTILE_LIMIT
@@ -33,8 +31,8 @@ def quantile_errors(draws, true):
 
 
 def judge(draws, true):
-    """Figures of all sites together, beside the `truth`: `right`, the worst `error` and the site it is `at`; for information also the largest error
-    of a mean in standard deviations, and the least and the largest ratio of standard deviations."""
+    """Figures of all sites together, beside the `truth`: `right`, the worst `error` and the site it is `at`; for information also
+    the largest error of a mean in standard deviations, and the least and the largest ratio of standard deviations."""
     error, at, mean_error, low, high = 0.0, "", 0.0, np.inf, 0.0
     for site, figures in true.items():
         ours = np.asarray(draws[site])

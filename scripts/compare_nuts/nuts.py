@@ -18,9 +18,7 @@ def run(model, kept, seed, together=False):
     """Four chains at NumPyro's defaults, each by itself or all `together`: the draws `{site: (chain, draw, ...)}`, and what they
     took."""
     method = "vectorized" if together else "parallel"
-    chains = MCMC(
-        NUTS(model), num_warmup=WARMUP, num_samples=kept, num_chains=CHAINS, chain_method=method, progress_bar=False
-    )
+    chains = MCMC(NUTS(model), num_warmup=WARMUP, num_samples=kept, num_chains=CHAINS, chain_method=method, progress_bar=False)
     return _measured(chains, seed)
 
 

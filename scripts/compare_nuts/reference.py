@@ -1,4 +1,4 @@
-"""What natmix is compared with: the usual run of NUTS, and figures of draws that are long or exact enough to serve as the truth."""
+"""What natmix is compared with: the usual run of NUTS, and figures of draws that are many or exact enough to be the truth."""
 
 import json
 import os

@@ -104,7 +104,8 @@ impl Run<'_, '_> {
             let exhausted = self.is_over();
             if self.state.round.number >= self.state.round.next || exhausted {
                 let mut certificate = self.judge_round(exhausted);
-                if !certificate.reasons.is_empty()
+                // In the round that confirms both count, too: they are more.
+                if (!certificate.reasons.is_empty() || self.state.round.held)
                     && let Some((both, of_both)) = self.judge_both_attempts(exhausted)
                 {
                     if self.state.round.held || exhausted {
