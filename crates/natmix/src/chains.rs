@@ -1,6 +1,7 @@
 //! Hamiltonian chains: moves that leave a density as it is, for many chains at once.
 
 pub mod certificate;
+mod coordinates;
 pub mod draws;
 pub(crate) mod earlier;
 pub(crate) mod evidence;
@@ -14,6 +15,7 @@ mod scales;
 pub(crate) mod second_opinion;
 pub(crate) mod state;
 mod statistics;
+mod tails;
 pub(crate) mod visits;
 pub(crate) mod walkers;
 mod warm_up;

@@ -7,7 +7,7 @@
 //! assumption about the tail. Where the draws are right it is about one over their number.
 
 use super::diagnose::{Estimate, WeightedDraws};
-use crate::chains::walkers::Group;
+use crate::chains::walkers::{Group, Integrator};
 use crate::chains::{Metric, Walkers};
 use crate::error::Error;
 use crate::evaluate::Evaluator;
@@ -161,7 +161,7 @@ impl<'a> Edge<'a> {
             };
             let groups: Vec<Group<'_>> = components.iter().zip(&metrics).map(of_component).collect();
             let key = (seed, Purpose::Probe, round * TRAJECTORIES + trajectory);
-            let moves = walkers.advance(evaluator, &groups, STEPS, key)?;
+            let moves = walkers.advance(evaluator, &groups, (Integrator::Leapfrog, STEPS), key)?;
             if moves.acceptance.iter().sum::<f64>() < FEW_ACCEPTED * chains as f64 {
                 scale *= SHORTER;
             }

@@ -1,8 +1,8 @@
 //! What chains leave, and what of it is delivered.
 
 use super::certificate::{Certificate, judge_draws};
+use super::coordinates::Coordinates;
 use super::modes::ModeShares;
-use super::scales::Scales;
 use crate::answer::delivered::{DeliveredChains, DeliveredDraws};
 
 /// What the chains have left.
@@ -25,7 +25,7 @@ pub struct ChainDraws {
     /// Whether some coordinates set the scale of others, as in a hierarchy or a funnel.
     pub scaled: bool,
     /// The coordinates in which the chains moved in the end, if they were not the target's own.
-    pub(crate) scales: Option<Scales>,
+    pub(crate) scales: Option<Coordinates>,
     /// Whether they were told to stop.
     pub(crate) stopped: bool,
     /// The shares of modes, if chains ran within several.

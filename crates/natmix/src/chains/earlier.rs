@@ -5,16 +5,16 @@
 //! |---|---|---|
 //! | `_draws`, `_figures` | `[n, d]`, `[3, n]` | draws; log p, energies and divergences |
 //! | `_diverged` | `[1]` | the share of trajectories that diverged |
-//! | `_scales`, `_locations`, `_scaled` | | the coordinates in which they moved, if these were not the target's own |
+//! | `_tails`, `_scales`, `_locations`, `_scaled` | | the coordinates in which they moved, if these were not the target's own |
 //!
 //! What is known about each parameter follows from the draws, and is not stored.
 
 use super::certificate::{Certificate, judge_draws};
+use super::coordinates::{CoordinateCounts, Coordinates};
 use super::draws::ChainDraws;
 use super::modes::MOST_MODES;
 use super::run::{CHAINS, PER_START};
 use super::saved::{add_kept, kept_layout, take_kept};
-use super::scales::{ScaleCounts, Scales};
 use crate::evaluate::Spent;
 use crate::save::bundle::{Layout, Tensors};
 use crate::strategy::record::MOST_COUNT;
@@ -47,7 +47,7 @@ pub(super) struct EarlierDocument {
 #[serde(deny_unknown_fields)]
 struct ModeDocument {
     kept: usize,
-    scales: Option<ScaleCounts>,
+    scales: Option<CoordinateCounts>,
     scaled: bool,
     reasons: Vec<String>,
 }
@@ -73,7 +73,7 @@ impl Earlier {
             if let Some(scales) = scales {
                 scales.add_to(&prefix, tensors);
             }
-            let (kept, scales) = (log_p.len(), scales.as_ref().map(Scales::counts));
+            let (kept, scales) = (log_p.len(), scales.as_ref().map(Coordinates::counts));
             ModeDocument { kept, scales, scaled: *scaled, reasons: certificate.reasons.clone() }
         });
         let modes = modes.collect();
@@ -114,7 +114,7 @@ impl EarlierDocument {
             let prefix = prefix(mode);
             layout.extend(kept_layout(&prefix, *kept, d));
             layout.push((format!("{prefix}_diverged"), vec![1]));
-            layout.extend(scales.map_or_else(Vec::new, |counts| Scales::layout(&prefix, counts)));
+            layout.extend(scales.map_or_else(Vec::new, |counts| Coordinates::layout(&prefix, counts)));
         }
         Ok(layout)
     }
@@ -124,7 +124,7 @@ impl EarlierDocument {
         let mode = |(mode, one): (usize, &ModeDocument)| {
             let prefix = prefix(mode);
             let scales = match one.scales {
-                Some(_) => Some(Scales::of_tensors(&prefix, tensors, d)?),
+                Some(counts) => Some(Coordinates::of_tensors(&prefix, counts, tensors, d)?),
                 None => None,
             };
             let diverged = *tensors.get(&format!("{prefix}_diverged")).first()?;

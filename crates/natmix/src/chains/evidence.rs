@@ -10,8 +10,8 @@
 //! density is Gaussian, and with less the nearer it is to that.
 
 use super::Metric;
+use super::coordinates::Coordinates;
 use super::draws::ChainDraws;
-use super::scales::Scales;
 use super::statistics::Traces;
 use crate::answer::diagnose::Estimate;
 use crate::error::Error;
@@ -67,7 +67,7 @@ pub(crate) type Inside<'a> = dyn Fn(&[f64]) -> Vec<bool> + 'a;
 /// The two halves of the chains, each with the proposal that was fitted to it.
 pub(crate) struct Bridge {
     d: usize,
-    scales: Option<Scales>,
+    scales: Option<Coordinates>,
     halves: [Half; 2],
     proposals: [Mixture; 2],
     /// Draws from each proposal.
@@ -209,7 +209,7 @@ fn combine(a: Estimate, b: Estimate) -> Option<Estimate> {
 }
 
 impl Half {
-    fn of(chains: &ChainDraws, which: usize, scales: Option<&Scales>, d: usize) -> Self {
+    fn of(chains: &ChainDraws, which: usize, scales: Option<&Coordinates>, d: usize) -> Self {
         let (count, per_start) = (chains.chains, chains.per_start);
         let own = |row: &usize| row % count / per_start % 2 == which;
         let rows: Vec<usize> = (0..chains.log_p.len()).filter(own).collect();
@@ -227,7 +227,7 @@ impl Half {
     fn proposal(
         &self,
         evaluator: &mut dyn Evaluator,
-        scales: Option<&Scales>,
+        scales: Option<&Coordinates>,
         d: usize,
     ) -> Result<Option<Gaussian>, Error> {
         let count = self.log_p.len();

@@ -4,9 +4,10 @@
 //! distribution has a known law. Broken rules that a sampler might have are shown to be seen with the same statistic.
 
 use super::Metric;
-use super::scales::Scales;
+use super::coordinates::Coordinates;
 use super::statistics::normal_tail;
-use super::walkers::{Group, Walkers};
+use super::tails::Tails;
+use super::walkers::{Group, Integrator, Walkers};
 use crate::evaluate::{Limits, of_target};
 use crate::linalg::diagonal;
 use crate::noise::{Noise, Purpose};
@@ -137,21 +138,28 @@ fn kolmogorov_smirnov(mut uniforms: Vec<f64>) -> f64 {
 struct Way {
     name: &'static str,
     metric: Metric,
-    scales: Option<Scales>,
+    coordinates: Option<Coordinates>,
+    integrator: Integrator,
 }
 
-fn ways() -> [Way; 3] {
+fn ways() -> [Way; 4] {
     let near = |i: usize, j: usize| 0.4_f64.powi(i.abs_diff(j) as i32);
     let correlated = (0..DIM * DIM).map(|at| near(at / DIM, at % DIM)).collect();
     let dense = Metric::dense(correlated, DIM);
     assert!(matches!(dense, Metric::Dense { .. }));
-    // Coordinates that suit the funnel make the others slower, not wrong.
-    let scales = Scales::of(&KNOWN[0].draws(4_000, 9), DIM, 4_000.0, None);
-    assert!(scales.is_some());
+    // Coordinates that suit one density make the others slower, not wrong.
+    let scales = Coordinates::of(&KNOWN[0].draws(4_000, 9), DIM, 4_000.0, None);
+    assert!(scales.as_ref().is_some_and(|found| found.scales().is_some()));
+    let tails = Tails::of_numbers(&[0.0, 0.2, 0.8, 0.5, 0.3, 1.0, -0.1, 1.0, 0.0, 0.7], DIM);
+    let tails = Coordinates::from_parts(DIM, tails.unwrap(), None);
+    let round = || Metric::dense(diagonal([1.0; DIM], DIM), DIM);
+    let (leapfrog, two_stage) = (Integrator::Leapfrog, Integrator::TwoStage);
+    let diagonal = Metric::Diag(vec![0.8, 1.0, 1.2, 0.9, 1.1]);
     [
-        Way { name: "diagonal", metric: Metric::Diag(vec![0.8, 1.0, 1.2, 0.9, 1.1]), scales: None },
-        Way { name: "dense", metric: dense, scales: None },
-        Way { name: "scales", metric: Metric::dense(diagonal([1.0; DIM], DIM), DIM), scales },
+        Way { name: "diagonal", metric: diagonal, coordinates: None, integrator: leapfrog },
+        Way { name: "dense", metric: dense, coordinates: None, integrator: two_stage },
+        Way { name: "tails", metric: round(), coordinates: tails, integrator: two_stage },
+        Way { name: "scales", metric: round(), coordinates: scales, integrator: leapfrog },
     ]
 }
 
@@ -160,11 +168,12 @@ fn distance_after(known: &Known, way: &Way, target: &dyn Target) -> (f64, f64) {
     let pool = ScratchPool::new(1);
     let mut evaluator = of_target(target, &pool, Limits::default());
     let walkers = Walkers::start(&mut *evaluator, known.draws(COUNT, 3)).unwrap();
-    let mut walkers = walkers.in_coordinates(&mut *evaluator, way.scales.clone()).unwrap();
+    let mut walkers = walkers.in_coordinates(&mut *evaluator, way.coordinates.clone()).unwrap();
     let mut acceptance = 0.0;
     for iteration in 0..ITERATIONS {
         let groups = [Group { metric: &way.metric, chains: 0..COUNT, step: known.step }];
-        let moves = walkers.advance(&mut *evaluator, &groups, STEPS, (4, Purpose::Check, iteration)).unwrap();
+        let moves =
+            walkers.advance(&mut *evaluator, &groups, (way.integrator, STEPS), (4, Purpose::Check, iteration)).unwrap();
         acceptance += moves.acceptance.iter().sum::<f64>() / (ITERATIONS * COUNT as u64) as f64;
     }
     (known.distance(&walkers.points()), acceptance)
@@ -203,17 +212,17 @@ fn chains_that_never_reject_are_seen() {
 
 #[test]
 fn coordinates_without_their_determinant_are_seen() {
-    let [.., way] = ways();
-    let scales = way.scales.as_ref().unwrap();
-    for known in &KNOWN {
+    let [.., tails, scales] = ways();
+    for (way, known) in [&tails, &scales].into_iter().flat_map(|way| KNOWN.iter().map(move |known| (way, known))) {
+        let coordinates = way.coordinates.as_ref().unwrap();
         // What the chains will add to the log density is taken away from it.
         let without = ClosureTarget::new(DIM, |z: &[f64], grad: Option<&mut [f64]>| {
             let mut y = z.to_vec();
-            scales.backward(&mut y);
-            (known.density)(z, grad) - scales.log_det(&y)[0]
+            coordinates.backward(&mut y);
+            (known.density)(z, grad) - coordinates.log_det(&y)[0]
         });
-        let (distance, _) = distance_after(known, &way, &without.unwrap());
-        println!("{}, no determinant: distance {distance:.2}", known.name);
-        assert!(distance > LIMIT, "{}: {distance}", known.name);
+        let (distance, _) = distance_after(known, way, &without.unwrap());
+        println!("{}, {}, no determinant: distance {distance:.2}", known.name, way.name);
+        assert!(distance > LIMIT, "{}, {}: {distance}", known.name, way.name);
     }
 }

@@ -4,6 +4,7 @@
 //! coordinate (the scale, if there is one), so that the draws are cut into slices along it and each gets a Gaussian of its own; a
 //! wide one covers the tails. With the change of coordinates this is a density that can be drawn from and evaluated.
 
+use super::coordinates::Coordinates;
 use super::draws::ChainDraws;
 use super::scales::Scales;
 use super::statistics::mean_and_variance;
@@ -28,7 +29,7 @@ const TAIL_TIMES: f64 = 2.0;
 pub(crate) struct Proposal {
     /// In the coordinates of the chains.
     mixture: Mixture,
-    scales: Option<Scales>,
+    scales: Option<Coordinates>,
 }
 
 impl Proposal {
@@ -51,12 +52,12 @@ impl Proposal {
 
     /// Around draws (one after another) of the target, in the coordinates of the chains that left them. None where they lie in
     /// fewer dimensions than they should.
-    pub fn around(draws: &[f64], scales: Option<Scales>, d: usize) -> Option<Self> {
+    pub fn around(draws: &[f64], scales: Option<Coordinates>, d: usize) -> Option<Self> {
         let mut y = draws.to_vec();
         if let Some(scales) = &scales {
             scales.backward(&mut y);
         }
-        let along = scales.as_ref().map_or_else(|| most_skewed(&y, d), Scales::first);
+        let along = scales.as_ref().and_then(Coordinates::scales).map_or_else(|| most_skewed(&y, d), Scales::first);
         let mut order: Vec<usize> = (0..y.len() / d).collect();
         order.sort_by(|&a, &b| y[a * d + along].total_cmp(&y[b * d + along]));
         let (_, all) = moments(&y, &order, d);

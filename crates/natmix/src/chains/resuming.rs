@@ -162,7 +162,7 @@ fn chains_that_cannot_be_are_refused() {
         let mut tensors = saved.tensors.clone();
         let mut scaled = tensors.take("chains_scaled");
         scaled[at] = 17.0;
-        let shape = document["scales"].as_array().unwrap().iter().map(|x| x.as_u64().unwrap() as usize);
+        let shape = document["scales"]["scales"].as_array().unwrap().iter().map(|x| x.as_u64().unwrap() as usize);
         let [_, locations, count] = shape.collect::<Vec<_>>().try_into().unwrap();
         tensors.add("chains_scaled", vec![count, 7 + locations], scaled);
         assert!(refused(document.clone(), tensors), "{at}");

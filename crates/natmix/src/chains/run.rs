@@ -5,11 +5,11 @@
 //! accepted trajectories. Then iterations are kept, in rounds, until the [certificate](super::certificate) holds twice in a
 //! row. If it does not for long, what was kept becomes one more window of the warm-up, and twice as many are tried.
 
+use super::coordinates::Coordinates;
 use super::draws::ChainDraws;
 use super::earlier::Earlier;
-use super::scales::Scales;
 use super::state::ChainState;
-use super::walkers::{Group, Moves};
+use super::walkers::{Group, Integrator, Moves};
 use super::{Metric, Walkers};
 use crate::error::Error;
 use crate::evaluate::{Evaluator, Spent};
@@ -167,12 +167,13 @@ impl Run<'_, '_> {
         // A log-concave density has no funnels: what looks like one is noise.
         let scales = match self.evaluator.is_log_concave() {
             true => None,
-            false => Scales::of(&draws, d, effective, self.state.walkers.scales()),
+            false => Coordinates::of(&draws, d, effective, self.state.walkers.scales()),
         };
+        let hierarchy = scales.as_ref().is_some_and(|found| found.scales().is_some());
         let new = scales.is_some() && self.state.walkers.scales().is_none();
-        self.state.scaled |= scales.is_some();
+        self.state.scaled |= hierarchy;
         // The narrow places of a funnel need shorter steps than most of it.
-        self.state.careful |= scales.is_some();
+        self.state.careful |= hierarchy;
         self.state.walkers = self.state.walkers.clone().in_coordinates(self.evaluator, scales)?;
         self.state.walkers.to_coordinates(&mut draws);
         let (metric, changed) = self.state.metric.adapted(&draws, CHAINS, d);
@@ -192,11 +193,13 @@ impl Run<'_, '_> {
         let left = self.limit.saturating_sub(self.evaluator.spent().evals) / CHAINS as u64;
         let most = if warming { WARMING_MOST_STEPS } else { MOST_STEPS };
         let most = most.min(usize::try_from(left).unwrap_or(most)).max(1);
-        let steps = ((length / longest).ceil() as usize).clamp(1, most);
+        // Where trajectories diverge, the most stable steps are the longest.
+        let integrator = if self.state.careful || most < 2 { Integrator::Leapfrog } else { Integrator::TwoStage };
+        let steps = integrator.steps(length / longest, most);
         let step = (length / steps as f64).min(longest);
         let groups = [Group { metric: &self.state.metric, chains: 0..self.state.walkers.len(), step }];
         let key = (self.state.seed, Purpose::Chains, iteration);
-        let moves = self.state.walkers.advance(self.evaluator, &groups, steps, key)?;
+        let moves = self.state.walkers.advance(self.evaluator, &groups, (integrator, steps), key)?;
         if warming && !self.is_careful() {
             self.state.adapted += 1;
             let inverse: f64 = moves.acceptance.iter().map(|a| 1.0 / a.max(LEAST_ACCEPTANCE)).sum();

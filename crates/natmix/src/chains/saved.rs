@@ -4,17 +4,17 @@
 //! |---|---|---|
 //! | `z`, `log_p`, `grad` | `[64, d]`, `[64]`, `[64, d]` | where the chains are |
 //! | `metric`, `factor` | `[d, d]`, or `[d]` and none | their metric |
-//! | `scales`, `locations`, `scaled` | | the coordinates in which they move, if these are not the target's own |
+//! | `tails`, `scales`, `locations`, `scaled` | | the coordinates in which they move, if these are not the target's own |
 //! | `step` | `[3]` | log of the step, the share of accepted trajectories that it aims at, R-hat (0 if not known) |
 //! | `window` | `[n, d]` | draws of the warm-up |
 //! | `kept_draws`, `kept_figures` | `[n, d]`, `[3, n]` | what was kept: draws; log p, energies and divergences |
 //! | `before_...` | as `kept_...` | what an earlier attempt has left |
 //! | `mode0_...` and so on | | the chains of modes that are done: see [`super::earlier`] |
 
+use super::coordinates::{CoordinateCounts, Coordinates};
 use super::earlier::EarlierDocument;
 use super::keep::{Kept, Round};
 use super::run::{CHAINS, ChainProgress};
-use super::scales::{ScaleCounts, Scales};
 use super::state::ChainState;
 use super::warm_up::Window;
 use super::{Metric, Walkers};
@@ -46,7 +46,7 @@ pub(crate) struct ChainsDocument {
     dim: usize,
     /// Whether the metric is a whole covariance.
     dense: bool,
-    scales: Option<ScaleCounts>,
+    scales: Option<CoordinateCounts>,
     careful: bool,
     scaled: bool,
     iteration: u64,
@@ -123,7 +123,7 @@ impl ChainsDocument {
             layout.extend(count.map_or_else(Vec::new, |count| kept_layout(name, count, *d)));
         }
         let mut layout: Layout = layout.into_iter().map(|(name, shape)| (format!("{PREFIX}_{name}"), shape)).collect();
-        layout.extend(scales.map_or_else(Vec::new, |counts| Scales::layout(PREFIX, counts)));
+        layout.extend(scales.map_or_else(Vec::new, |counts| Coordinates::layout(PREFIX, counts)));
         layout.extend(self.earlier.layout(*d)?);
         Ok(layout)
     }
@@ -165,7 +165,7 @@ impl ChainState {
             seed: self.seed,
             dim: d,
             dense: matches!(metric, Metric::Dense { .. }),
-            scales: walkers.scales().map(Scales::counts),
+            scales: walkers.scales().map(Coordinates::counts),
             careful: self.careful,
             scaled: self.scaled,
             iteration: self.progress.iteration,
@@ -200,8 +200,8 @@ impl SavedChains {
         Ok(saved)
     }
 
-    fn scales(&self) -> Result<Option<Scales>, String> {
-        let read = |_| Scales::of_tensors(PREFIX, &self.tensors, self.document.dim);
+    fn scales(&self) -> Result<Option<Coordinates>, String> {
+        let read = |counts| Coordinates::of_tensors(PREFIX, counts, &self.tensors, self.document.dim);
         self.document.scales.map(|counts| read(counts).ok_or(IMPOSSIBLE.into())).transpose()
     }
 

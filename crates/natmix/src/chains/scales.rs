@@ -118,6 +118,21 @@ struct Here {
 }
 
 impl Scales {
+    /// The coordinates that take their scale from another.
+    pub fn scaled(&self) -> impl Iterator<Item = usize> {
+        self.scaled.iter().map(|one| one.coordinate)
+    }
+
+    /// The coordinates from which most that take their scale from them do so in the centred form: one end of them is the neck of a
+    /// funnel.
+    pub fn necks(&self) -> impl Iterator<Item = usize> {
+        let centred = |which: usize| {
+            let each = self.scaled.iter().filter(|one| one.scale == which);
+            each.map(|one| if one.form.centred { 1 } else { -1 }).sum::<i64>() > 0
+        };
+        self.from.iter().enumerate().filter(move |(which, _)| centred(*which)).map(|(_, scale)| scale.coordinate)
+    }
+
     /// The coordinate that others take most of their scale from.
     pub fn first(&self) -> usize {
         self.from[0].coordinate

@@ -1,7 +1,7 @@
 use super::Metric;
 use super::earlier::Earlier;
 use super::run::{Plan, run};
-use super::walkers::{Group, Walkers};
+use super::walkers::{Group, Integrator, Walkers};
 use crate::evaluate::{Limits, of_target};
 use crate::family::{Gaussian, Mixture};
 use crate::noise::{Noise, Purpose};
@@ -29,7 +29,9 @@ fn moments(metric: &Metric, step: f64, iterations: u64) -> (Vec<f64>, Vec<f64>, 
     let (mut sum, mut squares, mut count, mut acceptance) = (vec![0.0; DIM], vec![0.0; DIM * DIM], 0.0, 0.0);
     for iteration in 0..iterations {
         let groups = [Group { metric, chains: 0..CHAINS, step }];
-        let moves = walkers.advance(&mut *evaluator, &groups, 5, (1, Purpose::Probe, iteration)).unwrap();
+        let moves = walkers
+            .advance(&mut *evaluator, &groups, (Integrator::Leapfrog, 5), (1, Purpose::Probe, iteration))
+            .unwrap();
         if iteration >= iterations / 4 {
             acceptance += moves.acceptance.iter().sum::<f64>();
             for z in walkers.z.chunks_exact(DIM) {

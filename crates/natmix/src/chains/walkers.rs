@@ -1,7 +1,7 @@
 //! Chains that move together: one batch of evaluations per step of all of them.
 
 use super::Metric;
-use super::scales::Scales;
+use super::coordinates::Coordinates;
 use crate::error::Error;
 use crate::evaluate::{Batch, ChunkPoints, Evaluator, Part, Request};
 use crate::noise::{Noise, Purpose};
@@ -17,6 +17,47 @@ const SHARED: usize = 400;
 
 /// Error of the energy, in nats, from which on a trajectory has diverged: its steps are too long for the place where it is.
 const DIVERGED: f64 = 20.0;
+
+/// How a trajectory is cut into steps. All steps move the points by as much; they differ in how much of the gradient the momenta
+/// get before, between and after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Integrator {
+    /// Stable for the longest steps.
+    Leapfrog,
+    /// Pairs of steps, as in Blanes, Casas and Sanz-Serna (2014): with as many evaluations, a smaller error of the energy where
+    /// steps are well below what is stable.
+    TwoStage,
+}
+
+impl Integrator {
+    /// The share of a pair of steps at its ends that makes the error in a Gaussian smallest.
+    const END: f64 = 0.211781;
+
+    /// Evaluations that a trajectory takes, if it is so many of the longest steps long.
+    pub fn steps(self, length: f64, most: usize) -> usize {
+        match self {
+            Self::Leapfrog => (length.ceil() as usize).clamp(1, most),
+            Self::TwoStage => 2 * ((0.5 * length).ceil() as usize).clamp(1, most / 2),
+        }
+    }
+
+    /// The share of a step by which momenta change at either end of a trajectory.
+    fn ends(self) -> f64 {
+        match self {
+            Self::Leapfrog => 0.5,
+            Self::TwoStage => 2.0 * Self::END,
+        }
+    }
+
+    /// The same after so many steps.
+    fn kick(self, steps: usize) -> f64 {
+        match self {
+            Self::Leapfrog => 1.0,
+            Self::TwoStage if steps.is_multiple_of(2) => 4.0 * Self::END,
+            Self::TwoStage => 2.0 - 4.0 * Self::END,
+        }
+    }
+}
 
 /// A metric, the chains that move in it, and the length of their steps.
 pub(crate) struct Group<'a> {
@@ -50,7 +91,7 @@ pub(crate) struct Walkers {
     pub log_p: Vec<f64>,
     pub grad: Vec<f64>,
     /// These coordinates, if they are not the target's own.
-    scales: Option<Scales>,
+    scales: Option<Coordinates>,
 }
 
 impl Walkers {
@@ -63,12 +104,12 @@ impl Walkers {
     }
 
     /// Chains as they were: points, log densities and gradients, in these coordinates.
-    pub fn restored(d: usize, (z, log_p, grad): (Vec<f64>, Vec<f64>, Vec<f64>), scales: Option<Scales>) -> Self {
+    pub fn restored(d: usize, (z, log_p, grad): (Vec<f64>, Vec<f64>, Vec<f64>), scales: Option<Coordinates>) -> Self {
         Self { d, z, log_p, grad, scales }
     }
 
     /// The same chains in other coordinates.
-    pub fn in_coordinates(self, evaluator: &mut dyn Evaluator, scales: Option<Scales>) -> Result<Self, Error> {
+    pub fn in_coordinates(self, evaluator: &mut dyn Evaluator, scales: Option<Coordinates>) -> Result<Self, Error> {
         let mut walkers = Self::start(evaluator, self.points())?;
         if let Some(scales) = scales {
             scales.backward(&mut walkers.z);
@@ -79,7 +120,7 @@ impl Walkers {
     }
 
     /// The coordinates in which they move, if they are not the target's own.
-    pub fn scales(&self) -> Option<&Scales> {
+    pub fn scales(&self) -> Option<&Coordinates> {
         self.scales.as_ref()
     }
 
@@ -112,13 +153,13 @@ impl Walkers {
         self.log_p.len()
     }
 
-    /// One trajectory of `steps` leapfrog steps for every chain, accepted or rejected. The groups cover all
+    /// One trajectory of so many steps for every chain, accepted or rejected. The groups cover all
     /// chains.
     pub fn advance(
         &mut self,
         evaluator: &mut dyn Evaluator,
         groups: &[Group<'_>],
-        steps: usize,
+        (integrator, steps): (Integrator, usize),
         (seed, purpose, iteration): (u64, Purpose, u64),
     ) -> Result<Moves, Error> {
         let (d, count) = (self.d, self.len());
@@ -145,8 +186,8 @@ impl Walkers {
             let prepare = |_: usize, number: usize, points: ChunkPoints<'_>| {
                 let mut piece = pieces[number].lock().unwrap_or_else(PoisonError::into_inner);
                 match step {
-                    0 => leap.begin(&mut piece, points.grad),
-                    _ => leap.push(&mut piece, points.log_p, points.grad, 1.0),
+                    0 => leap.begin(&mut piece, points.grad, integrator.ends()),
+                    _ => leap.push(&mut piece, points.log_p, points.grad, integrator.kick(step)),
                 }
                 leap.drift(&mut piece, points.z);
             };
@@ -158,7 +199,7 @@ impl Walkers {
         let values = end.log_p.par_chunks_mut(CHUNK).zip(end.grad.par_chunks_mut(CHUNK * d));
         pieces.into_par_iter().zip(values).with_min_len(least).for_each(|(piece, (log_p, grad))| {
             let mut piece = piece.into_inner().unwrap_or_else(PoisonError::into_inner);
-            leap.push(&mut piece, log_p, grad, 0.5);
+            leap.push(&mut piece, log_p, grad, integrator.ends());
         });
         let Part { log_p, grad, .. } = &batch.parts[0];
         let (mut acceptance, mut gain) = (vec![0.0; count], vec![0.0; count]);
@@ -183,7 +224,7 @@ impl Walkers {
 struct Leap<'a> {
     d: usize,
     groups: &'a [Group<'a>],
-    scales: Option<&'a Scales>,
+    scales: Option<&'a Coordinates>,
 }
 
 /// The chains of a chunk on their way: where they are in the coordinates in which they move, with momenta and velocities.
@@ -205,12 +246,12 @@ impl Leap<'_> {
         })
     }
 
-    /// The first half of a step, from standard normals as momenta and gradients in the coordinates of the chains.
-    fn begin(&self, piece: &mut Piece<'_>, grad: &[f64]) {
+    /// The first change of the momenta, by a share of a step, from standard normals as momenta and gradients in the coordinates of the chains.
+    fn begin(&self, piece: &mut Piece<'_>, grad: &[f64], share: f64) {
         for (group, rows) in self.groups_of(piece) {
             group.metric.momenta(&mut piece.momenta[rows], self.d);
         }
-        self.kick(piece, grad, 0.5);
+        self.kick(piece, grad, share);
     }
 
     /// Changes the momenta by a share of a step, from values of the target.

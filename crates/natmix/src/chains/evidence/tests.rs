@@ -21,7 +21,7 @@ fn by_chains(target: &dyn Target, start: &Mixture, seed: u64) -> Option<Estimate
 }
 
 /// The log evidence by independent draws of the target: as of chains that mix at once, in coordinates that were found by others.
-fn by_draws(target: &dyn Target, draws: Vec<f64>, scales: Option<Scales>, seed: u64) -> Option<Estimate> {
+fn by_draws(target: &dyn Target, draws: Vec<f64>, scales: Option<Coordinates>, seed: u64) -> Option<Estimate> {
     let (d, pool) = (target.dim(), ScratchPool::new(1));
     let mut evaluator = of_target(target, &pool, Limits::default());
     let (log_p, _) = evaluate(&mut *evaluator, &draws, d, false).unwrap();
@@ -75,7 +75,7 @@ fn errors_are_honest() {
         judge(by_draws(&log_gammas(50, 3), draws.collect(), None, seed), 0.0, 0.06);
         let groups = Groups::simulated(100, seed);
         // Coordinates fitted to the draws themselves would make them more Gaussian than they are, and the evidence too small.
-        let scales = Scales::of(&groups.draws(1_200, seed + 100), 102, 1_200.0, None);
+        let scales = Coordinates::of(&groups.draws(1_200, seed + 100), 102, 1_200.0, None);
         let found = by_draws(&groups.target(), groups.draws(3_200, seed), scales, seed);
         judge(found, groups.log_evidence(), 0.06);
     }

@@ -78,7 +78,13 @@ fn run_from(mut from: Option<ChainState>, at: u64) -> (ChainDraws, u64, Option<C
         }
         true
     };
-    let plan = Plan { target: &target, mixture: &start, seed: 1, most: 600_000, earlier: &Earlier::default() };
+    let plan = Plan {
+        target: &target,
+        mixture: &start,
+        seed: std::env::var("SEED").map_or(1, |s| s.parse().unwrap()),
+        most: 600_000,
+        earlier: &Earlier::default(),
+    };
     let draws = run(&plan, &mut *evaluator, &mut watch, &mut from).unwrap();
     (draws, kept, found)
 }
