@@ -193,8 +193,9 @@ impl Run<'_, '_> {
         let left = self.limit.saturating_sub(self.evaluator.spent().evals) / CHAINS as u64;
         let most = if warming { WARMING_MOST_STEPS } else { MOST_STEPS };
         let most = most.min(usize::try_from(left).unwrap_or(most)).max(1);
-        // Where trajectories diverge, the most stable steps are the longest.
-        let integrator = if self.state.careful || most < 2 { Integrator::Leapfrog } else { Integrator::TwoStage };
+        // Where places are narrow, and while it is not known yet whether some are, the most stable steps are the longest.
+        let is_smooth = self.state.warm && !self.state.careful;
+        let integrator = if is_smooth && most >= 2 { Integrator::TwoStage } else { Integrator::Leapfrog };
         let steps = integrator.steps(length / longest, most);
         let step = (length / steps as f64).min(longest);
         let groups = [Group { metric: &self.state.metric, chains: 0..self.state.walkers.len(), step }];
