@@ -3,6 +3,7 @@
 
 mod stored;
 
+use super::run::FEW_DIMENSIONS;
 use super::scales::Scales;
 use super::tails::Tails;
 use std::borrow::Cow;
@@ -24,7 +25,8 @@ impl Coordinates {
         let scales = Scales::of(draws, d, effective, before.and_then(|before| before.scales.as_ref()));
         // The tails of what takes its scale from another come from there, and nothing should lead deeper into a neck.
         let apart: Vec<usize> = scales.iter().flat_map(|scales| scales.scaled().chain(scales.necks())).collect();
-        let tails = Tails::of(draws, d, effective, &apart);
+        // In few dimensions the weighted draws of the mixture know the tails.
+        let tails = if d > FEW_DIMENSIONS { Tails::of(draws, d, effective, &apart) } else { Tails::none(d) };
         Self::from_parts(d, tails, scales)
     }
 

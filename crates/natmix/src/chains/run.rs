@@ -194,7 +194,7 @@ impl Run<'_, '_> {
         let most = if warming { WARMING_MOST_STEPS } else { MOST_STEPS };
         let most = most.min(usize::try_from(left).unwrap_or(most)).max(1);
         // Where places are narrow, and while it is not known yet whether some are, the most stable steps are the longest.
-        let is_smooth = self.state.warm && !self.state.careful;
+        let is_smooth = self.state.warm && !self.state.careful && self.state.walkers.d > FEW_DIMENSIONS;
         let integrator = if is_smooth && most >= 2 { Integrator::TwoStage } else { Integrator::Leapfrog };
         let steps = integrator.steps(length / longest, most);
         let step = (length / steps as f64).min(longest);

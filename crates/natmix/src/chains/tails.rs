@@ -32,7 +32,7 @@ const BEYOND: f64 = 5.0;
 pub(super) const TAIL: usize = 5;
 
 /// Coordinates with long tails.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tails {
     d: usize,
     each: Vec<Tail>,
@@ -136,6 +136,10 @@ impl Tails {
             Tail::of(coordinate, values, effective)
         };
         Self { d, each: (0..d).into_par_iter().filter_map(find).collect() }
+    }
+
+    pub fn none(d: usize) -> Self {
+        Self { d, each: Vec::new() }
     }
 
     pub fn is_empty(&self) -> bool {
